@@ -68,6 +68,10 @@ class HostError(RunnerError):
     exit_code = 4
 
 
+class HostUnreachable(HostError):
+    """A host gives no answer; it may come back, so that trying again later makes sense."""
+
+
 class ConnectionLost(HostError):
     """The connection to a host broke; the work on the host goes on."""
 

@@ -149,8 +149,8 @@ class RunLayout:
         """The rows of one prompt set."""
         return self.inputs / f"{name}.jsonl"
 
-    def attempt(self, cell: str, number: int) -> AttemptLayout:
-        """Folder of attempt `number` (from 1) of a cell."""
+    def attempt(self, cell: str, number: int | str) -> AttemptLayout:
+        """Folder of attempt `number` (from 1, or a plan's placeholder for it) of a cell."""
         return AttemptLayout(self.cells / cell / f"attempt-{number}")
 
     def server(self, server: str, number: int) -> ServerLayout:

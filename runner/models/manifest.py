@@ -16,13 +16,17 @@ class FileEntry(Record):
 
 
 class Manifest(Record):
-    """`manifest.json`, written last: its presence means that the run is complete."""
+    """`manifest.json`, written last: its presence means that the run is complete.
+
+    `refused` names what is no regular file (links with their target) and so is in no artifact.
+    """
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
     job: str
     created_at: str
     files: tuple[FileEntry, ...]
+    refused: tuple[str, ...] = ()
 
 
 class Collected(Record):

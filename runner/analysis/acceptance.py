@@ -1,0 +1,169 @@
+"""Acceptance pooled over requests. Sums are integers, so order and grouping change nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runner.analysis.records import Outcome, RequestRecord, SpecRecord
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A ratio over decode steps, which are known between bounds.
+
+    `value` rests on the steps seen as streamed pieces where these fit the bounds of every
+    request (`observed`), else on the largest possible number of steps.
+    """
+
+    value: float
+    low: float
+    high: float
+    observed: bool
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Pooled acceptance of a set of requests. A figure is None when nothing was drafted.
+
+    `positions[i]` is the share of drafted steps that accepted more than i drafts, `conditional[i]`
+    the same among those that accepted at least i. `k` is None when requests differ in it.
+    """
+
+    requests: int
+    errors: int
+    missing: int
+    steps: int
+    accepted: int
+    drafted: int
+    k: int | None
+    length: float | None
+    rate: float | None
+    positions: tuple[float, ...]
+    conditional: tuple[float | None, ...]
+    coverage: Bounded | None
+    tokens_per_step: Bounded | None
+
+
+@dataclass
+class AcceptancePool:
+    """Running sums over requests; add records in any order, merge pools in any order."""
+
+    requests: int = 0
+    errors: int = 0
+    missing: int = 0
+    steps: int = 0
+    accepted: int = 0
+    drafted: int = 0
+    decode_tokens: int = 0
+    decode_steps_low: int = 0
+    decode_steps_high: int = 0
+    decode_steps_seen: int = 0
+    unseen: int = 0
+    histogram: Counter[int] = field(default_factory=Counter)
+    ks: Counter[int] = field(default_factory=Counter)
+
+    def add(self, record: RequestRecord) -> None:
+        """Take one request in; only a good one with speculative figures enters the sums."""
+        if record.outcome is not Outcome.GOOD:
+            self.errors += record.outcome is not Outcome.CANCELLED
+            return
+        if record.spec is None:
+            self.missing += 1
+            return
+        spec = record.spec
+        self.requests += 1
+        self.steps += spec.steps
+        self.accepted += spec.accepted
+        self.drafted += spec.drafted
+        self.histogram.update(spec.histogram)
+        if spec.num_spec_tokens is not None:
+            self.ks[spec.num_spec_tokens] += 1
+        self._add_decode_steps(record, spec)
+
+    def merge(self, other: AcceptancePool) -> None:
+        """Take in what another pool holds."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def acceptance(self) -> Acceptance:
+        """The figures of everything taken in so far."""
+        k = next(iter(self.ks)) if len(self.ks) == 1 else None
+        positions = self._reached(k)
+        return Acceptance(
+            requests=self.requests,
+            errors=self.errors,
+            missing=self.missing,
+            steps=self.steps,
+            accepted=self.accepted,
+            drafted=self.drafted,
+            k=k,
+            # one division of whole numbers: k + 1 comes out exact
+            length=(self.steps + self.accepted) / self.steps if self.steps else None,
+            rate=self.accepted / self.drafted if self.drafted else None,
+            positions=tuple(reached / self.steps for reached in positions),
+            conditional=_conditional(self.steps, positions),
+            coverage=self._per_decode_step(self.steps),
+            tokens_per_step=self._per_decode_step(self.decode_tokens),
+        )
+
+    def _add_decode_steps(self, record: RequestRecord, spec: SpecRecord) -> None:
+        tokens = spec.completion_tokens or record.output_tokens or 1
+        low, high = decode_steps(tokens, spec)
+        self.decode_tokens += tokens - 1
+        self.decode_steps_low += low
+        self.decode_steps_high += high
+        if record.stream_gaps is not None and low <= record.stream_gaps <= high:
+            self.decode_steps_seen += record.stream_gaps
+        else:
+            self.unseen += 1
+
+    def _reached(self, k: int | None) -> tuple[int, ...]:
+        if not self.steps or self.histogram.total() != self.steps:
+            return ()
+        highest = k if k is not None else max(self.histogram)
+        return tuple(
+            sum(count for accepted, count in self.histogram.items() if accepted >= position)
+            for position in range(1, highest + 1)
+        )
+
+    def _per_decode_step(self, numerator: int) -> Bounded | None:
+        if not self.requests or not self.decode_steps_low:
+            return None
+        observed = self.unseen == 0
+        best = self.decode_steps_seen if observed else self.decode_steps_high
+        return Bounded(
+            value=numerator / best,
+            low=numerator / self.decode_steps_high,
+            high=numerator / self.decode_steps_low,
+            observed=observed,
+        )
+
+
+def decode_steps(completion_tokens: int, spec: SpecRecord) -> tuple[int, int]:
+    """Least and most decode steps of a request, drafted or not.
+
+    Each step emits one token more than it accepted, and the first token comes from the prefill:
+    steps = completion - 1 - accepted and emitted. Drafts that were accepted in the last step and
+    cut off by the token limit count as accepted, hence the bounds.
+    """
+    if spec.per_step_accepted is not None:
+        cut = spec.per_step_accepted[-1] if spec.per_step_accepted else 0
+    else:
+        cut = max((accepted for accepted, count in spec.histogram.items() if count), default=0)
+    least = completion_tokens - 1 - spec.accepted
+    return max(least, spec.steps), max(least + cut, spec.steps)
+
+
+def _conditional(steps: int, reached: tuple[int, ...]) -> tuple[float | None, ...]:
+    before = (steps, *reached)
+    return tuple(now / then if then else None for then, now in zip(before, reached, strict=False))
+
+
+def pool(records: Iterable[RequestRecord]) -> AcceptancePool:
+    """A pool of these records."""
+    result = AcceptancePool()
+    for record in records:
+        result.add(record)
+    return result

@@ -1,0 +1,298 @@
+"""What a cell must show before its numbers count: one small function per check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from runner.analysis.export import ExportSummary, ReadyMarker
+from runner.analysis.prometheus import (
+    ACCEPTED_PER_POSITION,
+    ACCEPTED_TOKENS,
+    DRAFTS,
+    PREFIX_CACHE_HITS,
+    PREFIX_CACHE_QUERIES,
+    Delta,
+    Known,
+)
+from runner.analysis.records import Outcome
+from runner.analysis.tally import RecordTally
+from runner.models.plan import CellPlan, ServerPlan
+from runner.models.result import Check, Verdict
+from runner.models.status import Reason
+
+COUNTER_TOLERANCE = 0.02
+PREFIX_CACHE_LIMIT = 0.01
+PER_REQUEST_FLAG = "--per-request-spec-decode-metrics"
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is known about a cell when its load has ended."""
+
+    cell: CellPlan
+    server: ServerPlan
+    tally: RecordTally
+    summary: ExportSummary | None
+    marker: ReadyMarker | None
+    deltas: dict[str, Delta]
+    exit_code: int | None
+
+    def delta(self, counter: str) -> Delta:
+        """Growth of a counter; unknown where no scrape has it."""
+        return self.deltas.get(counter, Delta(Known.UNKNOWN, note="no scrape of /metrics"))
+
+
+Figure = float | int | str | None
+
+
+def _ok(name: str, message: str, **figures: Figure) -> Check:
+    return Check(name=name, verdict=Verdict.OK, message=message, figures=figures)
+
+
+def _warn(name: str, message: str, **figures: Figure) -> Check:
+    return Check(name=name, verdict=Verdict.WARN, message=message, figures=figures)
+
+
+def _refuse(name: str, reason: Reason, message: str, **figures: Figure) -> Check:
+    return Check(name=name, verdict=Verdict.REFUSE, message=message, reason=reason, figures=figures)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def exit_code(evidence: Evidence) -> Check:
+    """AIPerf ended with 0. That alone proves nothing; anything else proves a failure."""
+    code = evidence.exit_code
+    if code == 0:
+        return _ok("exit_code", "AIPerf ended with 0", exit_code=code)
+    if code is None:
+        return _warn("exit_code", "the exit code of AIPerf is not known")
+    message = f"AIPerf ended with {code}, expected 0; {evidence.tally.recorded} requests recorded"
+    return _refuse("exit_code", Reason.LOAD_FAILED, message, exit_code=code)
+
+
+def complete(evidence: Evidence) -> Check:
+    """AIPerf's summary says that the run was neither cancelled nor cut short."""
+    summary, tally = evidence.summary, evidence.tally
+    done = f"{tally.recorded} of {evidence.cell.requests} requests recorded"
+    if summary is None:
+        return _refuse("complete", Reason.INCOMPLETE, f"AIPerf left no whole summary; {done}")
+    if summary.was_cancelled or not summary.is_complete:
+        state = "cancelled" if summary.was_cancelled else "incomplete"
+        why = f" ({summary.incomplete_reason})" if summary.incomplete_reason else ""
+        return _refuse("complete", Reason.INCOMPLETE, f"{state}: {done}{why}")
+    return _ok("complete", f"not cancelled, complete; {done}")
+
+
+def ready_marker(evidence: Evidence) -> Check:
+    """AIPerf wrote its ready marker, and the marker says neither cancelled nor partial."""
+    marker = evidence.marker
+    if marker is None:
+        return _refuse("ready_marker", Reason.INCOMPLETE, "AIPerf left no ready marker")
+    if not marker.ready or marker.was_cancelled or marker.partial:
+        return _refuse(
+            "ready_marker",
+            Reason.INCOMPLETE,
+            f"ready marker says ready={marker.ready}, was_cancelled={marker.was_cancelled}, "
+            f"partial={marker.partial}; expected True, False, False",
+        )
+    return _ok("ready_marker", "exports are whole")
+
+
+def torn_lines(evidence: Evidence) -> Check:
+    """Every line of the records is a whole record."""
+    torn = evidence.tally.torn_lines
+    if torn:
+        message = f"{torn} torn lines in the request records, limit 0"
+        return _refuse("torn_lines", Reason.INCOMPLETE, message, torn_lines=torn)
+    return _ok("torn_lines", "every record is whole", torn_lines=0)
+
+
+def rows(evidence: Evidence) -> Check:
+    """The planned rows and turns were recorded, each exactly once."""
+    planned = {(row.id, turn) for row in evidence.cell.rows for turn in range(row.turns)}
+    seen = evidence.tally.seen
+    missing, foreign = planned - seen.keys(), seen.keys() - planned
+    repeated = sum(1 for count in seen.values() if count > 1)
+    recorded = len(planned) - len(missing)
+    figures = {
+        "planned": len(planned),
+        "missing": len(missing),
+        "not_planned": len(foreign),
+        "repeated": repeated,
+    }
+    if not (missing or foreign or repeated):
+        return _ok("rows", f"{recorded} of {len(planned)} planned rows, each once", **figures)
+    examples = [f"{row}#{turn}" for row, turn in sorted(missing or foreign)[:SHOWN]]
+    message = (
+        f"{recorded} of {len(planned)} planned rows recorded: {len(missing)} missing, "
+        f"{len(foreign)} not planned, {repeated} more than once"
+    )
+    if examples:
+        message += f" (for example {', '.join(examples)})"
+    return _refuse("rows", Reason.INCOMPLETE, message, **figures)
+
+
+def errors(evidence: Evidence) -> Check:
+    """The share of failed requests is within the cell's limit."""
+    tally, limit = evidence.tally, evidence.cell.error_limit
+    failed = tally.outcomes[Outcome.ERROR]
+    of = max(evidence.cell.requests, tally.recorded)
+    share = failed / of if of else 0.0
+    if not failed:
+        return _ok("errors", f"0 of {of} failed", failed=0, share=0.0, limit=limit)
+    message = f"{failed} of {of} failed: {_kinds(tally.error_kinds)}"
+    if share > limit:
+        message += f" (limit {_percent(limit)})"
+        return _refuse(
+            "errors", Reason.REQUEST_ERRORS, message, failed=failed, share=share, limit=limit
+        )
+    return _warn("errors", message, failed=failed, share=share, limit=limit)
+
+
+def _kinds(kinds: Counter[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    ordered = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{kind} ({count})" for kind, count in ordered)
+
+
+def empty(evidence: Evidence) -> Check:
+    """Every answered request has output tokens."""
+    count = evidence.tally.outcomes[Outcome.EMPTY]
+    if count:
+        message = f"{count} of {evidence.tally.recorded} requests have 0 output tokens, limit 0"
+        return _refuse("empty", Reason.REQUEST_ERRORS, message, empty=count)
+    return _ok("empty", "every answer has output tokens", empty=0)
+
+
+def output_cap(evidence: Evidence) -> Check:
+    """No answer is longer than the plan allows."""
+    tally, cap = evidence.tally, evidence.cell.output_tokens
+    figures = {"longest": tally.longest_output_tokens, "cap": cap, "above": tally.above_cap}
+    if tally.above_cap:
+        message = (
+            f"{tally.above_cap} requests have more than {cap} output tokens, "
+            f"the longest {tally.longest_output_tokens}"
+        )
+        return _refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    message = f"longest answer {tally.longest_output_tokens} tokens, cap {cap}"
+    return _ok("output_cap", message, **figures)
+
+
+def model(evidence: Evidence) -> Check:
+    """The load was sent to the server of this cell and no other."""
+    expected = evidence.server.served_name
+    if evidence.summary is None or not evidence.summary.models:
+        return _warn("model", f"AIPerf's summary names no model, expected '{expected}'")
+    found = evidence.summary.models
+    if found != (expected,):
+        message = f"the load was sent to {', '.join(found)}, expected '{expected}'"
+        return _refuse("model", Reason.FOREIGN_SERVER, message)
+    return _ok("model", f"served as '{expected}'")
+
+
+def drafter_ran(evidence: Evidence) -> Check:
+    """A speculative server drafted, with the planned k; a baseline did not draft at all."""
+    speculative, pool = evidence.server.speculative, evidence.tally.acceptance
+    counted = evidence.delta(DRAFTS)
+    figures: dict[str, Figure] = {"drafts_counted": counted.value, "steps_recorded": pool.steps}
+    drafted = bool(counted.value) or pool.steps > 0
+    if speculative is None:
+        if drafted or pool.requests:
+            message = "a server without speculation reports speculative figures"
+            return _refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
+        return _ok("drafter_ran", "no speculation, as planned", **figures)
+    if not drafted:
+        message = (
+            f"{speculative.method} drafted nothing: drafts counted "
+            f"{'unknown' if counted.value is None else f'{counted.value:.0f}'}, "
+            f"drafted steps recorded {pool.steps}; expected more than 0"
+        )
+        return _refuse("drafter_ran", Reason.DRAFTER_DID_NOT_RUN, message, **figures)
+    k, found = speculative.num_speculative_tokens, _ks(evidence)
+    if found - {k}:
+        message = f"k is {', '.join(map(str, sorted(found)))}, the plan says {k}"
+        return _refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    return _ok("drafter_ran", f"{speculative.method} drafted, k = {k}", **figures)
+
+
+def _ks(evidence: Evidence) -> set[int]:
+    recorded = set(evidence.tally.acceptance.ks)
+    if recorded:
+        return recorded
+    positions = evidence.delta(ACCEPTED_PER_POSITION).by("position")
+    return {len(positions)} if positions else set()
+
+
+def per_request_metrics(evidence: Evidence) -> Check:
+    """Every good request of a speculative server carries its own acceptance figures."""
+    pool = evidence.tally.acceptance
+    if evidence.server.speculative is None:
+        return _ok("per_request_metrics", "not asked for: no speculation")
+    good = pool.requests + pool.missing
+    message = f"{pool.requests} of {good} good requests carry acceptance figures"
+    if not pool.missing:
+        return _ok("per_request_metrics", message, missing=0)
+    if PER_REQUEST_FLAG not in evidence.server.container.command:
+        message += "; the server was not asked for them"
+        return _warn("per_request_metrics", message, missing=pool.missing)
+    return _refuse("per_request_metrics", Reason.METRICS_MISSING, message, missing=pool.missing)
+
+
+def counters(evidence: Evidence) -> Check:
+    """The server did not restart, and its counters agree with the records within 2 %."""
+    restarted = [delta for delta in evidence.deltas.values() if delta.state is Known.RESTARTED]
+    if restarted:
+        message = f"server restarted: {restarted[0].note}"
+        return _refuse("counters", Reason.SERVER_DIED, message)
+    if evidence.server.speculative is None:
+        return _ok("counters", "no counter fell or vanished")
+    pool = evidence.tally.acceptance
+    pairs = {
+        "drafts": (pool.steps, evidence.delta(DRAFTS)),
+        "accepted": (pool.accepted, evidence.delta(ACCEPTED_TOKENS)),
+    }
+    unknown = [delta.note or "" for _, delta in pairs.values() if delta.value is None]
+    if unknown:
+        return _warn("counters", f"not compared with the records: {unknown[0]}")
+    if not pool.requests:
+        return _warn("counters", "not compared: no record carries acceptance figures")
+    return _agreement(pairs)
+
+
+def _agreement(pairs: dict[str, tuple[int, Delta]]) -> Check:
+    figures: dict[str, Figure] = {}
+    parts, worst = [], 0.0
+    for name, (recorded, delta) in pairs.items():
+        counted = delta.value or 0.0
+        figures[f"{name}_recorded"], figures[f"{name}_counted"] = recorded, counted
+        worst = max(worst, abs(recorded - counted) / max(recorded, counted, 1))
+        parts.append(f"{name} {recorded} in records, {counted:.0f} counted")
+    notes = sorted({delta.note for _, delta in pairs.values() if delta.note})
+    message = "; ".join(
+        [*parts, f"{_percent(worst)} apart, limit {_percent(COUNTER_TOLERANCE)}", *notes]
+    )
+    if worst > COUNTER_TOLERANCE:
+        return _refuse("counters", Reason.COUNTERS_DISAGREE, message, apart=worst, **figures)
+    return _ok("counters", message, apart=worst, **figures)
+
+
+def prefix_cache(evidence: Evidence) -> Check:
+    """The prefix cache helped no more than the plan says."""
+    queries = evidence.delta(PREFIX_CACHE_QUERIES).value
+    hits = evidence.delta(PREFIX_CACHE_HITS).value
+    if queries is None or hits is None:
+        return _ok("prefix_cache", "the server keeps no prefix cache counters")
+    share = hits / queries if queries else 0.0
+    message = (
+        f"prefix cache {_percent(share)} of prompt tokens, limit {_percent(PREFIX_CACHE_LIMIT)}"
+    )
+    if share <= PREFIX_CACHE_LIMIT:
+        return _ok("prefix_cache", message, share=share)
+    if evidence.server.prefix_caching:
+        return _warn("prefix_cache", f"{message}; it is on in the plan", share=share)
+    return _refuse("prefix_cache", Reason.CONFIGURATION_DIFFERS, message, share=share)

@@ -1,0 +1,221 @@
+"""A stored run with its cells measured: what frames and reports are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from runner.analysis.acceptance import AcceptancePool
+from runner.analysis.measurements import (
+    Measurement,
+    acceptance_measurements,
+    speed_measurements,
+)
+from runner.analysis.records import FILE_NAME, read_records
+from runner.analysis.speed import SpeedPool
+from runner.errors import ArtifactError
+from runner.journal.replay import RunState, WorkState, derive, replay
+from runner.models.layout import RunLayout
+from runner.models.plan import CellPlan, Plan, ServerPlan
+from runner.models.result import CellResult, Check, RequestCounts, Verdict
+from runner.models.status import Reason, Status
+
+_LAYOUT = RunLayout(PurePosixPath())
+"""Paths relative to the run."""
+
+
+@dataclass(frozen=True)
+class MeasuredAttempt:
+    """One attempt of a cell. Only an `included` one has figures.
+
+    `path` is the attempt's folder relative to the run; `number` is 0 for a cell that never
+    started.
+    """
+
+    cell: CellPlan
+    server: ServerPlan
+    number: int
+    path: str
+    status: Status
+    reason: Reason | None
+    message: str
+    counts: RequestCounts | None = None
+    checks: tuple[Check, ...] = ()
+    included: bool = False
+    pool: AcceptancePool = field(default_factory=AcceptancePool)
+    acceptance: tuple[Measurement, ...] = ()
+    speed: tuple[Measurement, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[Check, ...]:
+        """Checks that passed with a remark."""
+        return tuple(check for check in self.checks if check.verdict is Verdict.WARN)
+
+    def figure(self, metric: str) -> Measurement | None:
+        """The first figure of this metric; None where the cell has none of it."""
+        return next((f for f in (*self.speed, *self.acceptance) if f.metric == metric), None)
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run as it lies on disk; `attempts` in the order of the plan, then by number."""
+
+    root: Path
+    plan: Plan
+    state: RunState
+    attempts: tuple[MeasuredAttempt, ...]
+
+    @property
+    def included(self) -> tuple[MeasuredAttempt, ...]:
+        """The attempts whose figures count: the newest success of each cell."""
+        return tuple(attempt for attempt in self.attempts if attempt.included)
+
+    @property
+    def left_out(self) -> tuple[MeasuredAttempt, ...]:
+        """Every other attempt; kept, shown, in no figure."""
+        return tuple(attempt for attempt in self.attempts if not attempt.included)
+
+
+def measure_run(root: Path) -> MeasuredRun:
+    """Read a run folder, finished or not, and measure the cells that succeeded.
+
+    Raises:
+        ArtifactError: plan, journal, a result or the records of a success can't be read.
+    """
+    plan = _read_plan(root)
+    state = derive(plan, replay(_journal(root)))
+    attempts = [attempt for cell in plan.cells for attempt in _attempts(root, plan, cell, state)]
+    return MeasuredRun(root=root, plan=plan, state=state, attempts=tuple(attempts))
+
+
+def _read_plan(root: Path) -> Plan:
+    path = root / _LAYOUT.plan
+    try:
+        return Plan.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ArtifactError(
+            f"is not a run: plan.json can't be read ({error.strerror})",
+            where=str(root),
+            next_step="runner artifacts list",
+        ) from error
+    except ValidationError as error:
+        raise ArtifactError(
+            f"plan.json is not a plan that this version reads: {error.errors()[0]['msg']}",
+            where=str(root),
+            next_step="report with the version of runner that made the plan",
+        ) from error
+
+
+def _journal(root: Path) -> bytes:
+    path = root / _LAYOUT.journal
+    return path.read_bytes() if path.exists() else b""
+
+
+def _attempts(root: Path, plan: Plan, cell: CellPlan, state: RunState) -> Iterator[MeasuredAttempt]:
+    server = plan.server(cell.server)
+    results = dict(_results(root, cell))
+    newest_success = max(
+        (number for number, result in results.items() if _succeeded(result)), default=None
+    )
+    work = state.cells[cell.id]
+    for number, result in sorted(results.items()):
+        if result is None:
+            yield _unrecorded(cell, server, number, work)
+        elif number == newest_success:
+            yield _measured(root, cell, server, result)
+        else:
+            yield _left_out(cell, server, result)
+    if not results:
+        yield _unrecorded(cell, server, work.attempt, work)
+
+
+def _succeeded(result: CellResult | None) -> bool:
+    return result is not None and result.status is Status.SUCCEEDED
+
+
+def _results(root: Path, cell: CellPlan) -> Iterator[tuple[int, CellResult | None]]:
+    for folder in (root / _LAYOUT.cells / cell.id).glob("attempt-*"):
+        number = folder.name.removeprefix("attempt-")
+        if number.isdecimal():
+            yield int(number), _read_result(folder / "result.json")
+
+
+def _read_result(path: Path) -> CellResult | None:
+    try:
+        return CellResult.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise ArtifactError(
+            "is not the result of a cell", where=str(path), next_step="runner artifacts verify RUN"
+        ) from error
+
+
+def _path(cell: CellPlan, number: int) -> str:
+    return str(_LAYOUT.attempt(cell.id, number).root)
+
+
+def _unrecorded(
+    cell: CellPlan, server: ServerPlan, number: int, work: WorkState
+) -> MeasuredAttempt:
+    same = number == work.attempt
+    status = work.status if same else Status.LOST
+    message = (work.message if same else None) or {
+        Status.PENDING: "never started",
+        Status.RUNNING: f"in phase {work.phase}" if work.phase else "running",
+    }.get(status, "left no result")
+    return MeasuredAttempt(
+        cell=cell,
+        server=server,
+        number=number,
+        path=_path(cell, number) if number else "",
+        status=status,
+        reason=work.reason if same else None,
+        message=message,
+    )
+
+
+def _left_out(cell: CellPlan, server: ServerPlan, result: CellResult) -> MeasuredAttempt:
+    message = result.message
+    if result.status is Status.SUCCEEDED:
+        message = "a newer attempt succeeded too and is the one that counts"
+    return MeasuredAttempt(
+        cell=cell,
+        server=server,
+        number=result.attempt,
+        path=_path(cell, result.attempt),
+        status=result.status,
+        reason=result.reason,
+        message=message,
+        counts=result.counts,
+        checks=result.checks,
+    )
+
+
+def _measured(
+    root: Path, cell: CellPlan, server: ServerPlan, result: CellResult
+) -> MeasuredAttempt:
+    layout = _LAYOUT.attempt(cell.id, result.attempt)
+    pool, speed = AcceptancePool(), SpeedPool()
+    for record in read_records(root / layout.exports / FILE_NAME):
+        pool.add(record)
+        speed.add(record)
+    speculative = server.speculative is not None
+    return MeasuredAttempt(
+        cell=cell,
+        server=server,
+        number=result.attempt,
+        path=str(layout.root),
+        status=result.status,
+        reason=result.reason,
+        message=result.message,
+        counts=result.counts,
+        checks=result.checks,
+        included=True,
+        pool=pool,
+        acceptance=acceptance_measurements(pool.acceptance()) if speculative else (),
+        speed=speed_measurements(speed.speed()),
+    )

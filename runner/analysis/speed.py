@@ -1,0 +1,166 @@
+"""Throughput over a stated window, and latency where the stream can be believed."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from runner.analysis.records import Outcome, RequestRecord
+
+COALESCED_LIMIT = 0.05
+"""Largest share of requests whose stream arrived in lumps."""
+READS_LIMIT = 0.5
+"""A response with fewer socket reads per streamed piece than this arrived in lumps."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Statistics over requests, in the unit of the values; percentiles are interpolated."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Interactivity:
+    """Tokens per second that one user sees. `value` is None where it was refused, with why."""
+
+    value: float | None
+    refused_reason: str | None
+    itl_ms: float | None = None
+    requests: int = 0
+    zero_itl: int = 0
+    coalesced: int = 0
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speed of the good requests of one cell. Times in ms, the window in s.
+
+    `ttft_ms` is None where the stream was refused: a response that arrives in one piece makes the
+    first token as late as the last.
+    """
+
+    requests: int
+    output_tokens: int
+    window_s: float
+    output_token_throughput: float | None
+    request_throughput: float | None
+    latency_ms: Distribution | None
+    ttft_ms: Distribution | None
+    interactivity: Interactivity
+
+
+@dataclass
+class SpeedPool:
+    """Running values over the requests of one cell (24 bytes per request)."""
+
+    requests: int = 0
+    output_tokens: int = 0
+    first_start_ns: int | None = None
+    last_end_ns: int | None = None
+    zero_itl: int = 0
+    coalesced: int = 0
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    ttfts: array[float] = field(default_factory=lambda: array("d"))
+    itls: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, record: RequestRecord) -> None:
+        """Take one request in; times of failed requests are never used."""
+        if record.outcome is not Outcome.GOOD:
+            return
+        self.requests += 1
+        self.output_tokens += record.output_tokens or 0
+        start, end = self.first_start_ns, self.last_end_ns
+        self.first_start_ns = record.start_ns if start is None else min(start, record.start_ns)
+        self.last_end_ns = record.end_ns if end is None else max(end, record.end_ns)
+        if record.latency_ms is not None:
+            self.latencies.append(record.latency_ms)
+        if record.ttft_ms is not None:
+            self.ttfts.append(record.ttft_ms)
+        itl = record.itl_ms
+        if itl is not None:
+            self.itls.append(itl)
+            self.zero_itl += itl <= 0
+            self.coalesced += itl <= 0 or _in_lumps(record)
+
+    def speed(self) -> Speed:
+        """The figures of everything taken in so far."""
+        window_s = self._window_s()
+        interactivity = self._interactivity()
+        believed = interactivity.refused_reason is None
+        return Speed(
+            requests=self.requests,
+            output_tokens=self.output_tokens,
+            window_s=window_s,
+            output_token_throughput=self.output_tokens / window_s if window_s > 0 else None,
+            request_throughput=self.requests / window_s if window_s > 0 else None,
+            latency_ms=distribution(self.latencies),
+            ttft_ms=distribution(self.ttfts) if believed else None,
+            interactivity=interactivity,
+        )
+
+    def _window_s(self) -> float:
+        if self.first_start_ns is None or self.last_end_ns is None:
+            return 0.0
+        return (self.last_end_ns - self.first_start_ns) / 1e9
+
+    def _interactivity(self) -> Interactivity:
+        count = len(self.itls)
+        if not count:
+            return Interactivity(None, "no request has a time between tokens")
+        mean = math.fsum(self.itls) / count
+        refused = None
+        if self.coalesced > COALESCED_LIMIT * count:
+            refused = (
+                f"streams arrived in lumps: {self.coalesced} of {count} requests "
+                f"({self.zero_itl} with no time at all between tokens), "
+                f"limit {100 * COALESCED_LIMIT:.0f} %"
+            )
+        return Interactivity(
+            value=None if refused or mean <= 0 else 1000.0 / mean,
+            refused_reason=refused,
+            itl_ms=None if refused else mean,
+            requests=count,
+            zero_itl=self.zero_itl,
+            coalesced=self.coalesced,
+        )
+
+
+def _in_lumps(record: RequestRecord) -> bool:
+    if record.chunks is None or not record.stream_gaps:
+        return False
+    return record.chunks < READS_LIMIT * (record.stream_gaps + 1)
+
+
+def distribution(values: Sequence[float]) -> Distribution | None:
+    """Statistics of these values; None when there are none."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return Distribution(
+        mean=math.fsum(ordered) / len(ordered),
+        p50=percentile(ordered, 50),
+        p90=percentile(ordered, 90),
+        p99=percentile(ordered, 99),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Linear interpolation between the closest ranks of ascending, non-empty values."""
+    rank = (len(ordered) - 1) * percent / 100
+    below = math.floor(rank)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (rank - below)
+
+
+def speed(records: Iterable[RequestRecord]) -> Speed:
+    """Speed of these records."""
+    result = SpeedPool()
+    for record in records:
+        result.add(record)
+    return result.speed()

@@ -1,0 +1,190 @@
+"""What is wrong or doubtful about a job on a host, seen before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from runner.models.host import Host, Role, Vendor
+from runner.models.job import MatrixJob
+from runner.models.plan import CellPlan, Finding
+from runner.plan.containers import server_alias
+from runner.plan.findings import error, warning
+from runner.plan.inputs import PlanInputs
+from runner.plan.secret_names import is_secret
+from runner.plan.server_command import argument_findings, is_local
+
+_LONGEST_HOST_LABEL = 63
+_REQUESTS_PER_SLOT = 2
+
+
+def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
+    """Findings about job, host and images; `server_ids` are the configurations that run."""
+    yield from _images(inputs)
+    yield from _paths(inputs, server_ids)
+    yield from _tokenizer(inputs.job)
+    yield from _settings(inputs, server_ids)
+    yield from argument_findings(inputs.job, server_ids)
+    yield from _secrets(inputs, server_ids)
+
+
+def check_cells(job: MatrixJob, cells: Sequence[CellPlan]) -> Iterator[Finding]:
+    """Findings about load, once for each prompt set and concurrency."""
+    for concurrency in sorted({cell.concurrency for cell in cells}):
+        if concurrency > job.server.max_num_seqs:
+            yield warning(
+                "concurrency",
+                f"concurrency {concurrency} exceeds server.max_num_seqs "
+                f"{job.server.max_num_seqs}: requests queue, and the report says so",
+                f"--set server.max_num_seqs={concurrency}",
+            )
+    for prompts, concurrency, requests in sorted(
+        {(cell.prompts, cell.concurrency, cell.requests) for cell in cells}
+    ):
+        if requests < _REQUESTS_PER_SLOT * concurrency:
+            yield warning(
+                f"prompts {prompts}",
+                f"{requests} requests at concurrency {concurrency}: fewer than "
+                f"{_REQUESTS_PER_SLOT} for each slot, so start and end weigh more than load",
+                f"give '{prompts}' {_REQUESTS_PER_SLOT * concurrency} rows or more, or lower "
+                "matrix.concurrency",
+            )
+    for prompts, tokens in sorted({(cell.prompts, cell.output_tokens) for cell in cells}):
+        if tokens >= job.server.max_model_len:
+            yield error(
+                f"prompts {prompts}",
+                f"output_tokens {tokens} leave no room for a prompt within "
+                f"server.max_model_len {job.server.max_model_len}",
+                f"--set prompts.{prompts}.output_tokens={job.server.max_model_len // 2}",
+            )
+
+
+def _images(inputs: PlanInputs) -> Iterator[Finding]:
+    host = inputs.host
+    if inputs.facts.engine is None:
+        yield error(
+            "engine",
+            f"no container engine answers on '{host.name}': "
+            f"{inputs.facts.engine_error or 'it said nothing'}",
+            f"runner hosts check {host.name}",
+        )
+    held = set(inputs.facts.images.values())
+    for role in Role:
+        locked = inputs.images.get(role)
+        name = locked.name if locked else host.images.get(role)
+        if locked is None:
+            problem = f"image '{name}' is not built" if name else f"no image for {role} is built"
+        elif inputs.facts.engine is not None and locked.digest not in held:
+            problem = f"image '{name}' is locked as {locked.digest[:19]}, which is not"
+        else:
+            continue
+        yield error(f"image {role}", f"{problem} on '{host.name}'", _get_image(host, name))
+
+
+def _get_image(host: Host, name: str | None) -> str:
+    if name and set(name) & set("/:@"):
+        return f"on {host.name}: {host.engine.command} pull {name}"
+    return " ".join(filter(None, ("runner images build", name, f"--host {host.name}")))
+
+
+def _named_paths(job: MatrixJob, server_ids: Sequence[str]) -> Mapping[str, str | None]:
+    drafters = {
+        f"servers.{name}.speculative.model": speculative.model
+        for name in server_ids
+        if (speculative := job.servers[name].speculative) is not None
+    }
+    return {"model": job.model, "tokenizer": job.tokenizer, **drafters}
+
+
+def _paths(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
+    missing = set(inputs.facts.missing_paths)
+    for key, path in _named_paths(inputs.job, server_ids).items():
+        if path is None:
+            continue
+        if path.startswith((".", "~")):
+            yield error(
+                key,
+                f"'{path}' is neither an absolute path on the host nor a name on a hub",
+                f"write the absolute path that it has on '{inputs.host.name}'",
+            )
+        elif path in missing:
+            yield error(
+                key,
+                f"{path} does not exist on '{inputs.host.name}'",
+                f"put the model there, or --set {key}=/path/on/{inputs.host.name}",
+            )
+
+
+def _tokenizer(job: MatrixJob) -> Iterator[Finding]:
+    if not is_local(job.tokenizer or job.model):
+        named = job.tokenizer or job.model
+        yield error(
+            "tokenizer",
+            f"'{named}' is not a folder on the host; the load generator needs the tokenizer "
+            "as a local folder",
+            "--set tokenizer=/absolute/path/of/the/tokenizer",
+        )
+
+
+def _settings(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
+    server = inputs.job.server
+    if server.prefix_caching:
+        yield warning(
+            "server.prefix_caching",
+            "prefix caching is on: cells that share prompts on one server get faster from one "
+            "to the next",
+            "--set server.prefix_caching=false",
+        )
+    if server.max_num_batched_tokens < server.max_num_seqs:
+        yield error(
+            "server.max_num_batched_tokens",
+            f"{server.max_num_batched_tokens} is less than server.max_num_seqs "
+            f"{server.max_num_seqs}; vLLM refuses that",
+            f"--set server.max_num_batched_tokens={server.max_num_seqs}",
+        )
+    sized = server.cpu_kv_cache_gib is not None or any(
+        "VLLM_CPU_KVCACHE_SPACE" in environment
+        for environment in (server.environment, inputs.host.environment)
+    )
+    if inputs.host.accelerator.vendor is Vendor.CPU and not sized:
+        yield warning(
+            "server.cpu_kv_cache_gib",
+            "not set: vLLM then takes a share of all memory and fails when it is not free",
+            "--set server.cpu_kv_cache_gib=2",
+        )
+    for name in server_ids:
+        yield from _configuration(inputs.job, name)
+
+
+def _configuration(job: MatrixJob, name: str) -> Iterator[Finding]:
+    alias = server_alias(name)
+    if any(len(label) > _LONGEST_HOST_LABEL for label in alias.split(".")):
+        yield error(
+            f"servers.{name}",
+            f"'{alias}' is too long for a host name; {_LONGEST_HOST_LABEL} characters at most",
+            "shorten the configuration's name",
+        )
+    speculative = job.servers[name].speculative
+    spread = speculative.draft_tensor_parallel_size if speculative else None
+    if spread not in (None, 1, job.server.tensor_parallel_size):
+        yield error(
+            f"servers.{name}.speculative.draft_tensor_parallel_size",
+            f"{spread} is neither 1 nor server.tensor_parallel_size "
+            f"{job.server.tensor_parallel_size}",
+            f"--set servers.{name}.speculative.draft_tensor_parallel_size=1",
+        )
+
+
+def _secrets(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
+    """One value travels for each secret, so configurations can't disagree about it."""
+    shared = {**inputs.host.environment, **inputs.job.server.environment}
+    first: dict[str, str] = {}
+    for server_id in server_ids:
+        own = {**shared, **inputs.job.servers[server_id].environment}
+        for name, value in own.items():
+            hidden = name in inputs.secrets or is_secret(name, value)
+            if hidden and first.setdefault(name, value) != value:
+                yield error(
+                    f"servers.{server_id}.environment.{name}",
+                    f"secret '{name}' has another value in another configuration",
+                    "give it one value under server.environment",
+                )

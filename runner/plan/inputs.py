@@ -1,0 +1,52 @@
+"""Everything a plan is made from; the same inputs always give the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.models.host import Host, HostFacts, Role
+from runner.models.image import LockedImage
+from runner.models.job import MatrixJob
+from runner.models.plan import PlannedRow
+
+
+@dataclass(frozen=True)
+class PromptInput:
+    """One prompt set as it will be uploaded.
+
+    `aiperf_format` is AIPerf's name of the row format (`single_turn`, `multi_turn`,
+    `mooncake_trace`), `sha256` that of the JSONL, `output_tokens` the cap of every answer.
+    """
+
+    name: str
+    sha256: str
+    rows: tuple[PlannedRow, ...]
+    source: str
+    aiperf_format: str
+    output_tokens: int
+    licence: str | None = None
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What `build_plan` needs, all of it.
+
+    Args:
+        origins: dotted key of the job -> where its value was written ("file:line", "--set key").
+        images: the lock's entry of the host for each role; a role without one is a finding.
+        secrets: names of environment variables that every server gets, values beside the plan.
+        created_at: ISO time with zone.
+        overrides: `--set` arguments as given.
+    """
+
+    job: MatrixJob
+    prompts: tuple[PromptInput, ...]
+    host: Host
+    facts: HostFacts
+    run_id: str
+    created_at: str
+    origins: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[Role, LockedImage] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()

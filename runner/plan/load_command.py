@@ -1,0 +1,85 @@
+"""The command line of one AIPerf run: one prompt set, one concurrency, one repeat."""
+
+from __future__ import annotations
+
+import json
+
+from runner.models.job import LoadSettings, Sampling
+
+DEFAULT_ENTRYPOINT = ("aiperf",)
+INPUTS = "/inputs"
+EXPORTS = "/out"
+
+# With either set to anything, even "0", AIPerf takes a tokenizer's path for a hub name and fails.
+OFFLINE_SWITCHES = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
+
+
+def extra_inputs(sampling: Sampling, output_tokens: int) -> str:
+    """What every request body carries, as compact JSON with sorted keys.
+
+    The cap on the answer stands here because it holds for every row format; where rows carry
+    `output_length` as well, AIPerf lets this value win.
+    """
+    values: dict[str, object] = {
+        "ignore_eos": sampling.ignore_eos,
+        "max_completion_tokens": output_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+    }
+    if sampling.seed is not None:
+        values["seed"] = sampling.seed
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def load_arguments(
+    *,
+    model: str,
+    url: str,
+    tokenizer: str,
+    prompts: str,
+    aiperf_format: str,
+    output_tokens: int,
+    requests: int,
+    concurrency: int,
+    sampling: Sampling,
+    load: LoadSettings,
+) -> tuple[str, ...]:
+    """What follows `aiperf`.
+
+    Args:
+        model: the served name.
+        url: where the server listens on the run's network.
+        tokenizer: a folder, at the same path inside the container.
+        prompts: name of the prompt set; its rows are mounted under `INPUTS`.
+        requests: turns of all rows; always passed, since AIPerf's default wraps short files.
+    """
+    return (
+        "profile",
+        *("--model", model),
+        *("--url", url),
+        *("--endpoint-type", "chat"),
+        "--streaming",
+        *("--tokenizer", tokenizer),
+        "--use-server-token-count",
+        "--per-chunk-usage",
+        *("--input-file", f"{INPUTS}/{prompts}.jsonl"),
+        *("--custom-dataset-type", aiperf_format),
+        # A trace without this flag replays its timestamps instead of holding a concurrency.
+        *(("--no-fixed-schedule",) if aiperf_format == "mooncake_trace" else ()),
+        *("--dataset-sampling-strategy", "sequential"),
+        *("--request-count", str(requests)),
+        *("--concurrency", str(concurrency)),
+        *("--random-seed", str(load.random_seed)),
+        *("--extra-inputs", extra_inputs(sampling, output_tokens)),
+        *("--request-timeout-seconds", _number(load.request_timeout_s)),
+        *("--export-level", "records"),
+        *("--artifact-dir", EXPORTS),
+        *("--ui", "none"),
+        "--no-gpu-telemetry",
+        *("--workers-max", str(load.workers)),
+        *("--record-processors", "1"),
+    )
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

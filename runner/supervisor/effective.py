@@ -1,0 +1,129 @@
+"""Compare what a server says it runs with what the plan asked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runner.models.plan import ServerPlan
+from runner.models.result import Check, Verdict
+from runner.models.status import Reason
+
+
+def check_served_name(models: Mapping[str, Any] | None, server: ServerPlan) -> Check:
+    """The answer of `/v1/models` must hold the served name, which carries this run's nonce."""
+    names = [str(item.get("id")) for item in (models or {}).get("data", [])]
+    if server.served_name in names:
+        return Check(
+            name="served_name", verdict=Verdict.OK, message=f"serves '{server.served_name}'"
+        )
+    return Check(
+        name="served_name",
+        verdict=Verdict.REFUSE,
+        reason=Reason.FOREIGN_SERVER,
+        message=f"expected '{server.served_name}', the server offers {names or 'nothing'}",
+    )
+
+
+def check_speculation(info: Mapping[str, Any] | None, server: ServerPlan) -> Check:
+    """The effective speculative configuration of `/server_info` must be the one of the plan."""
+    name = "effective_speculation"
+    if info is None:
+        return Check(
+            name=name,
+            verdict=Verdict.WARN,
+            message="unavailable: this server has no /server_info; not compared",
+        )
+    config = info.get("vllm_config")
+    found = config.get("speculative_config") if isinstance(config, Mapping) else None
+    wanted = server.speculative
+    if wanted is None:
+        return _compare(name, {"speculation": "off"}, {"speculation": "on" if found else "off"})
+    if not isinstance(found, Mapping):
+        return _compare(name, {"method": wanted.method.value}, {"method": None})
+    keys = {
+        "method": wanted.method.value,
+        "num_speculative_tokens": wanted.num_speculative_tokens,
+        "enable_adaptive_verification": wanted.enable_adaptive_verification,
+    }
+    if wanted.model is not None:
+        keys["model"] = wanted.model
+    # an older server does not know every key: what it does not have, it cannot have switched on
+    present = {
+        key: found.get(key, False if value is False else None) for key, value in keys.items()
+    }
+    return _compare(name, keys, present)
+
+
+def check_synthetic(info: Mapping[str, Any] | None) -> Check:
+    """A server that accepts drafts at a chosen rate has no place in a measurement."""
+    config = (info or {}).get("vllm_config")
+    found = config.get("speculative_config") if isinstance(config, Mapping) else None
+    method = found.get("rejection_sample_method") if isinstance(found, Mapping) else None
+    if method == "synthetic":
+        return Check(
+            name="real_acceptance",
+            verdict=Verdict.REFUSE,
+            reason=Reason.CONFIGURATION_DIFFERS,
+            message="the server accepts drafts at a synthetic rate",
+        )
+    return Check(name="real_acceptance", verdict=Verdict.OK, message="acceptance is not synthetic")
+
+
+def check_proof(answer: Mapping[str, Any], server: ServerPlan) -> tuple[Check, ...]:
+    """The small request must have produced tokens and, when speculating, speculative metrics."""
+    usage = answer.get("usage")
+    tokens = int(usage.get("completion_tokens", 0)) if isinstance(usage, Mapping) else 0
+    served = Check(
+        name="proof_request",
+        verdict=Verdict.OK if tokens > 0 else Verdict.REFUSE,
+        reason=None if tokens > 0 else Reason.SERVER_NOT_READY,
+        message=f"{tokens} tokens generated",
+        figures={"completion_tokens": tokens},
+    )
+    if server.speculative is None:
+        return (served,)
+    metrics = answer.get("metrics")
+    found = isinstance(metrics, Mapping) and isinstance(
+        metrics.get("speculative_decoding"), Mapping
+    )
+    return (
+        served,
+        Check(
+            name="speculative_metrics",
+            verdict=Verdict.OK if found else Verdict.WARN,
+            message="present in the response"
+            if found
+            else "absent from the response; acceptance can only come from /metrics",
+        ),
+    )
+
+
+def check_counters(metrics: str, server: ServerPlan) -> Check:
+    """`/metrics` must have speculative counters exactly when the server is to speculate."""
+    found = "vllm:spec_decode_num_drafts_total" in metrics
+    wanted = server.speculative is not None
+    words = {True: "present", False: "absent"}
+    return Check(
+        name="speculative_counters",
+        verdict=Verdict.OK if found == wanted else Verdict.REFUSE,
+        reason=None if found == wanted else Reason.CONFIGURATION_DIFFERS,
+        message=f"expected {words[wanted]}, found {words[found]}",
+    )
+
+
+def _compare(name: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> Check:
+    differing = [
+        f"{key} is {found.get(key)!r}, the plan says {value!r}"
+        for key, value in wanted.items()
+        if found.get(key) != value
+    ]
+    if differing:
+        return Check(
+            name=name,
+            verdict=Verdict.REFUSE,
+            reason=Reason.CONFIGURATION_DIFFERS,
+            message="; ".join(differing),
+        )
+    shown = ", ".join(f"{key}={value}" for key, value in wanted.items())
+    return Check(name=name, verdict=Verdict.OK, message=shown)

@@ -1,0 +1,99 @@
+"""Where the end-to-end tests live, and how they call the tool: as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLANTED = "hf_planted9e1f0c7a5b"
+
+
+@dataclass
+class World:
+    """Where everything is, and how to call the tool as a user would."""
+
+    root: Path
+    socket: str
+    hosts_file: Path
+    store: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def command(self, *arguments: str) -> list[str]:
+        """argv of the tool."""
+        return [sys.executable, "-m", "runner", *arguments]
+
+    def runner(
+        self,
+        *arguments: str,
+        check: bool = True,
+        timeout: float = 600,
+        cwd: Path | None = None,
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the tool to its end; with `check`, exit code 0 is expected."""
+        done = subprocess.run(
+            self.command(*arguments),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=cwd or self.root,
+            env={**self.environment, **environment},
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        if check:
+            assert done.returncode == 0, (
+                f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+            )
+        return done
+
+    def docker(self, *arguments: str) -> str:
+        """Run the engine's command line; its stdout."""
+        return subprocess.run(
+            ["docker", "-H", f"unix://{self.socket}", *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        ).stdout.strip()
+
+    def containers(self, run_id: str) -> list[str]:
+        """Names of the containers of a run that still run."""
+        out = self.docker(
+            "ps", "--filter", f"label=dev.runner.run={run_id}", "--format", "{{.Names}}"
+        )
+        return [name for name in out.splitlines() if name]
+
+    def state(self, run_id: str) -> dict:
+        """`runner status --format json`."""
+        return json.loads(self.runner("status", run_id, "--format", "json").stdout)
+
+    def artifacts(self, job: str, run_id: str) -> Path:
+        """The newest collected version of a run."""
+        return self.store / job / run_id
+
+    def build_options(self) -> list[str]:
+        """Options with which another host's build reuses the layers of the quickstart's."""
+        base = "runner/base:bookworm"
+        options = ["--base", base] if self.docker("images", "-q", base) else []
+        if os.environ.get("SSL_CERT_FILE"):
+            options += ["--ca-bundle", os.environ["SSL_CERT_FILE"]]
+        if os.environ.get("PIP_FIND_LINKS") and Path(os.environ["PIP_FIND_LINKS"]).is_dir():
+            options += ["--wheels", os.environ["PIP_FIND_LINKS"]]
+        return options
+
+
+@dataclass
+class Quickstart:
+    """What the README's first command did."""
+
+    run_id: str
+    exit_code: int
+    stdout: str
+    stderr: str
+    folder: Path
