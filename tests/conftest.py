@@ -1,3 +1,3 @@
 """Fixtures that every test may ask for."""
 
-pytest_plugins = ["tests.fixtures.engine", "tests.fixtures.sshd"]
+pytest_plugins = ["tests.fixtures.engine", "tests.fixtures.run_folder", "tests.fixtures.sshd"]

@@ -25,6 +25,8 @@ from typing import Any
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# threads that spin while they wait make a busy machine crawl
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers

@@ -77,7 +77,8 @@ class AcceptancePool:
         self.steps += spec.steps
         self.accepted += spec.accepted
         self.drafted += spec.drafted
-        self.histogram.update(spec.histogram)
+        for accepted, count in spec.histogram.items():
+            self.histogram[accepted] += count
         if spec.num_spec_tokens is not None:
             self.ks[spec.num_spec_tokens] += 1
         self._add_decode_steps(record, spec)

@@ -23,6 +23,10 @@ _SPARE_GROWTH_BYTES = 256 << 20
 """How far a growing file may grow between its listing and its turn in the archive."""
 
 
+class BrokenArchive(ArtifactError):
+    """The stream is no tar, or ends in the middle of a member."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A file that was asked for. Of a growing one the first `size_bytes` are taken."""
@@ -54,7 +58,8 @@ def extract(
     Raises:
         UnsafeArchive: a member is no regular file or folder, was not asked for, leaves the
             folder, or the stream is longer than what was announced; nothing is written for it.
-        ArtifactError: the stream is no tar or ends in the middle of a member.
+        BrokenArchive: the stream is no tar or ends in the middle of a member.
+        ArtifactError: `scratch` can't be written.
         HostError: whatever `chunks` raises passes unchanged.
     """
     source = _Pieces(chunks, _limit(wanted))
@@ -71,7 +76,7 @@ def extract(
             yield _save(content, member, wanted[member.name], scratch)
         source.drain()
     except tarfile.TarError as error:
-        raise ArtifactError(
+        raise BrokenArchive(
             f"the archive broke off or is no tar: {error}",
             next_step="collect again: what came whole is kept",
         ) from error

@@ -7,16 +7,35 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from runner.cli.output import say
 from runner.errors import RunnerError
 
-EXIT_USAGE = 2
-EXIT_BUG = 70
+_EXIT_USAGE = 2
+_EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+
+
+class OutputClosed(Exception):
+    """Whoever reads our output has gone."""
+
+
+class Program(TyperGroup):
+    """The commands. typer would turn an interrupt and a closed pipe into exits of its own."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+        except BrokenPipeError as error:
+            raise OutputClosed from error
 
 
 def reported(command: Callable[[], object]) -> int:
@@ -24,35 +43,39 @@ def reported(command: Callable[[], object]) -> int:
     try:
         code = command()
         sys.stdout.flush()
-    except RunnerError as error:
-        say(f"error: {error}")
-        return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        say("interrupted")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        return _quiet_pipe()
-    except Exception as error:
-        if _is_usage(error):
-            return _usage(error)
-        return _bug(error)
+    except SystemExit as stopped:  # shell completion ends the program by itself
+        code = stopped.code
+    except (Exception, KeyboardInterrupt) as error:
+        return _told(error)
     return code if isinstance(code, int) else 0
 
 
-def _is_usage(error: Exception) -> bool:
+def _told(error: BaseException) -> int:
+    if isinstance(error, RunnerError):
+        say(f"error: {error}")
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    if isinstance(error, BrokenPipeError | OutputClosed):
+        return _quiet_pipe()
+    return _usage(error) if _is_usage(error) else _bug(error)
+
+
+def _is_usage(error: BaseException) -> bool:
     # typer carries its own copy of click, older ones import it: only the shape is common to both
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
-def _usage(error: Exception) -> int:
+def _usage(error: BaseException) -> int:
     message = str(error.format_message()).strip()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         say(message)
-        return EXIT_USAGE
+        return _EXIT_USAGE
     path = context.command_path if context is not None else "runner"
     say(f"error: {message}\n  next: {path} --help")
-    return EXIT_USAGE
+    return _EXIT_USAGE
 
 
 def _quiet_pipe() -> int:
@@ -61,12 +84,12 @@ def _quiet_pipe() -> int:
     return _EXIT_BROKEN_PIPE
 
 
-def _bug(error: Exception) -> int:
+def _bug(error: BaseException) -> int:
     text = "".join(traceback.format_exception(error))
     kind = f"{type(error).__name__}: {error}"
     if os.environ.get("RUNNER_DEBUG") == "1":
         say(text.rstrip())
-        return EXIT_BUG
+        return _EXIT_BUG
     try:
         handle, name = tempfile.mkstemp(prefix="runner-bug-", suffix=".txt")
         with os.fdopen(handle, "w") as file:
@@ -75,4 +98,4 @@ def _bug(error: Exception) -> int:
     except OSError:
         where = "repeat with RUNNER_DEBUG=1 for details"
     say(f"bug in runner: {kind[:500]}\n  {where}\n  next: report it with that file")
-    return EXIT_BUG
+    return _EXIT_BUG

@@ -115,7 +115,7 @@ def list_images(
                 state.state,
                 state.locked.digest[7:19] if state.locked else None,
                 human_bytes(state.locked.size_bytes) if state.locked else None,
-                state.locked.built_at if state.locked else None,
+                state.locked.built_at[:19] if state.locked else None,
             )
             for state in states
         ),

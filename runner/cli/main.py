@@ -11,11 +11,12 @@ import typer
 
 from runner import __version__
 from runner.cli import artifacts, hosts, images, models, plan, runs, submit
-from runner.cli.failures import reported
+from runner.cli.failures import Program, reported
 from runner.cli.options import Settings, examples
 
 app = typer.Typer(
     name="runner",
+    cls=Program,
     help="Speculative decoding measured on machines that people own: plan, run, collect, report.",
     epilog=examples(
         "runner hosts check",

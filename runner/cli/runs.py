@@ -92,7 +92,7 @@ def _runs_table(rows: list[RunRow]) -> None:
     from runner.client.status import elapsed_s
 
     emit_table(
-        ("RUN", "HOST", "STATUS", "CELLS", "FAILED", "TIME", "NOTE"),
+        ("RUN", "HOST", "STATUS", "CELLS", "FAILED", "TIME"),
         (
             (
                 row.run_id,
@@ -101,11 +101,13 @@ def _runs_table(rows: list[RunRow]) -> None:
                 f"{row.succeeded}/{row.cells}",
                 row.failed or None,
                 human_time(elapsed_s(row.started_at, row.ended_at)) if row.started_at else None,
-                row.next_step,
             )
             for row in rows
         ),
     )
+    for row in rows:
+        if row.next_step:
+            say(f"{row.run_id}: {row.message}\n  next: {row.next_step}")
 
 
 def status(

@@ -44,7 +44,7 @@ def summary(view: RunView) -> Iterator[str]:
         yield "  stop requested"
     if state.resumed:
         yield f"  resumed {state.resumed} times"
-    if state.status.final and view.plan is not None and not view.complete:
+    if state.ended_at and not view.complete:
         yield "  not complete: no manifest yet"
     yield f"  {view.ref.root}"
     if view.next_step:

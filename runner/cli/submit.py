@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.failures import EXIT_INTERRUPTED
 from runner.cli.options import (
     HostOption,
     JobArgument,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from runner.client.fleet import Fleet
     from runner.client.logs import LogChoice
     from runner.client.runs import RunReader, RunRef
-
-_EXIT_INTERRUPTED = 130
 
 
 class Source(StrEnum):
@@ -176,5 +175,5 @@ def _show(fleet: Fleet, reader: RunReader, choice: LogChoice, *, to_stderr: bool
     except KeyboardInterrupt:
         if choice.follow:
             say(f"detached: the run goes on\n  runner logs {reader.ref.run_id} -f")
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     return 0

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from pydantic import ValidationError
 
-from runner.artifacts.extract import Arrived, Wanted, extract
+from runner.artifacts.extract import Arrived, BrokenArchive, Wanted, extract
 from runner.artifacts.intake import Intake
 from runner.artifacts.safety import check_entries
 from runner.artifacts.selection import Listed, select
@@ -294,7 +294,7 @@ class _Collect:
                 where=self.host.name,
                 next_step=f"runner collect {self.head.run_id} goes on from there",
             ) from error
-        except ArtifactError:
+        except BrokenArchive:
             # a stream that tar itself broke off is judged by what tar said
             if output.exit_code in (None, 0):
                 raise

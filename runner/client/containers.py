@@ -13,6 +13,7 @@ from runner.transport.base import Completed, Connection
 
 _RESTARTS = "on-failure:5"
 _START_TIMEOUT_S = 120.0
+_HINTS = ("Run 'docker", "See 'docker")
 _REMOVE_TIMEOUT_S = 180.0
 
 
@@ -89,8 +90,13 @@ def restart_supervisor(connection: Connection, host: Host, plan: Plan) -> None:
 def _refuse(done: Completed, host: Host, plan: Plan, verb: str) -> None:
     if done.exit_code == 0:
         return
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    missing = any("unable to find image" in line.lower() for line in said)
+    said = [
+        line.strip()
+        for line in done.stderr.decode("utf-8", "replace").splitlines()
+        if line.strip() and not line.startswith(_HINTS)
+    ]
+    missing = any("image" in line.lower() and "no such" in line.lower() for line in said)
+    missing |= any("unable to find image" in line.lower() for line in said)
     raise EngineError(
         f"the engine did not {verb} the supervisor '{plan.supervisor.name}' "
         f"(exit {done.exit_code}): {said[-1] if said else 'no message'}",

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from runner.client.containers import Supervisor, supervisor_state
 from runner.client.fleet import Fleet, Unreachable
-from runner.errors import FileMissing, HostError, UsageError
+from runner.errors import ArtifactError, FileMissing, HostError, UsageError
 from runner.journal.replay import RunState, derive, replay
 from runner.models.event import Event
 from runner.models.host import Host
@@ -196,7 +196,7 @@ def read_plan(connection: Connection, ref: RunRef) -> Plan:
 
     Raises:
         FileMissing: the upload did not finish; nothing was started.
-        HostError: the plan is not one that this version reads.
+        ArtifactError: the plan is not one that this version reads.
     """
     try:
         data = connection.get(str(ref.layout.plan))
@@ -209,7 +209,7 @@ def read_plan(connection: Connection, ref: RunRef) -> Plan:
     try:
         return Plan.model_validate_json(data)
     except ValidationError as error:
-        raise HostError(
+        raise ArtifactError(
             f"plan.json of run {ref.run_id} is not a plan that this version reads: "
             f"{error.error_count()} problems, the first at {error.errors()[0]['loc']}",
             where=ref.host,

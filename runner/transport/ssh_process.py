@@ -62,6 +62,13 @@ class SshProcess:
 
     def read(self, timeout_s: float) -> tuple[Chunk, ...]:
         """See `Process.read`."""
+        try:
+            return self._read(timeout_s)
+        except (SSHException, EOFError, OSError) as error:
+            # taking data tells the host that there is room again, which fails on a broken link
+            raise lost(self._link, f"`{shown(self._argv)}` was running") from error
+
+    def _read(self, timeout_s: float) -> tuple[Chunk, ...]:
         channel = self._channel
         if not (channel.recv_ready() or channel.recv_stderr_ready()):
             self._selector.select(timeout_s)

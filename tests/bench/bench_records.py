@@ -21,6 +21,7 @@ LINES_A_WRITE = 1000
 MEASURE = """
 import json, resource, sys, time
 from pathlib import Path
+{imports}
 path = Path(sys.argv[1])
 started = time.perf_counter()
 {body}
@@ -29,10 +30,12 @@ peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps([elapsed_s, peak_kib * 1024, length, throughput]))
 """
 
-RUNNER = """
+RUNNER_IMPORTS = """
 from runner.analysis.acceptance import AcceptancePool
 from runner.analysis.records import read_records
 from runner.analysis.speed import SpeedPool
+"""
+RUNNER = """
 pool, speed = AcceptancePool(), SpeedPool()
 for record in read_records(path):
     pool.add(record)
@@ -41,8 +44,8 @@ length = pool.acceptance().length
 throughput = speed.speed().output_token_throughput
 """
 
+PANDAS_IMPORTS = "import pandas as pd"
 PANDAS = """
-import pandas as pd
 frame = pd.read_json(path, lines=True)
 spec = pd.DataFrame(frame["spec_decode_acceptance"].tolist())
 length = 1 + spec["num_accepted_draft_tokens"].sum() / spec["num_spec_steps"].sum()
@@ -62,10 +65,10 @@ def generate(path: Path, count: int) -> None:
             file.write(b"".join(lines[index % len(lines)] for index in range(first, last)))
 
 
-def measure(body: str, path: Path) -> tuple[float, int, float, float]:
+def measure(imports: str, body: str, path: Path) -> tuple[float, int, float, float]:
     """Seconds, peak bytes, acceptance length and throughput of one reader."""
     ran = subprocess.run(
-        [sys.executable, "-c", MEASURE.format(body=body), str(path)],
+        [sys.executable, "-c", MEASURE.format(imports=imports, body=body), str(path)],
         capture_output=True,
         text=True,
         check=True,
@@ -82,7 +85,8 @@ def main() -> int:
         path = Path(folder) / "profile_export.jsonl"
         generate(path, count)
         print(f"{count:,} records, {path.stat().st_size / 1e6:,.0f} MB")
-        ours, theirs = measure(RUNNER, path), measure(PANDAS, path)
+        ours = measure(RUNNER_IMPORTS, RUNNER, path)
+        theirs = measure(PANDAS_IMPORTS, PANDAS, path)
     print(f"{'reader':<24}{'seconds':>10}{'peak MiB':>12}{'length':>10}{'tokens/s':>14}")
     for name, row in (("runner.analysis", ours), ("pandas.read_json(lines)", theirs)):
         print(f"{name:<24}{row[0]:>10.2f}{row[1] / 2**20:>12.0f}{row[2]:>10.4f}{row[3]:>14.1f}")

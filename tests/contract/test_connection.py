@@ -21,12 +21,15 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("ssh", marks=pytest.mark.sshd)])
-def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+def host(request: pytest.FixtureRequest) -> Host:
     if request.param == "local":
-        host = Host(name="here", connection=ConnectionKind.LOCAL)
-    else:
-        server: Sshd = request.getfixturevalue("sshd")
-        host = server.host("far")
+        return Host(name="here", connection=ConnectionKind.LOCAL)
+    server: Sshd = request.getfixturevalue("sshd")
+    return server.host("far")
+
+
+@pytest.fixture(scope="module")
+def connection(host: Host) -> Iterator[Connection]:
     made = connect(host)
     yield made
     made.close()
@@ -338,9 +341,8 @@ def test_list_is_sorted(connection: Connection, tmp_path: Path) -> None:
     assert connection.list(str(tmp_path)) == (".hidden", "a", "b", "z y")
 
 
-def test_close_twice(connection: Connection, sshd: Sshd) -> None:
-    kind = ConnectionKind.LOCAL if connection.name == "here" else ConnectionKind.SSH
-    host = Host(name="x", connection=kind) if kind is ConnectionKind.LOCAL else sshd.host("x")
+def test_close_twice(host: Host) -> None:
     made = connect(host)
+    assert made.name == host.name
     made.close()
     made.close()

@@ -199,7 +199,8 @@ def test_a_stop_sends_the_signal_that_was_asked_for(subject: Subject) -> None:
 
 
 def test_a_signal_that_nobody_catches(subject: Subject) -> None:
-    container = subject.start(RUNS)
+    # not before the program runs: a signal to an init that is not ready is lost
+    container = subject.start_ready(TALKS_THEN_WAITS)
     subject.engine.stop(container, signal="SIGTERM", grace_s=END_TIMEOUT_S)
     assert subject.engine.state(container).exit_code == 128 + 15
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.artifacts.extract import Arrived, Wanted, extract
-from runner.errors import ArtifactError, ConnectionLost, UnsafeArchive
+from runner.artifacts.extract import Arrived, BrokenArchive, Wanted, extract
+from runner.errors import ConnectionLost, UnsafeArchive
 
 Member = tuple[str, bytes] | tarfile.TarInfo
 
@@ -119,7 +119,7 @@ def test_a_cut_stream_keeps_what_was_whole(tmp_path: Path) -> None:
     data = tar_of(("a", b"a" * 600), ("b", b"b" * 9000))
     wanted = {"a": Wanted(600), "b": Wanted(9000)}
     arrived = []
-    with pytest.raises(ArtifactError, match="broke off or is no tar") as caught:
+    with pytest.raises(BrokenArchive, match="broke off or is no tar") as caught:
         for one in extract(iter([data[:4000]]), wanted, tmp_path):
             arrived.append(one)
     assert isinstance(caught.value.__cause__, tarfile.TarError)
@@ -143,5 +143,5 @@ def test_a_broken_connection_passes_and_leaves_no_piece(tmp_path: Path) -> None:
 
 
 def test_what_is_no_tar_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="broke off or is no tar"):
+    with pytest.raises(BrokenArchive, match="broke off or is no tar"):
         take(b"docker: Error response from daemon\n" * 40, {"a": Wanted(1)}, tmp_path)

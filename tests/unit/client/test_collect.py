@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -272,6 +273,17 @@ def test_a_run_that_grows_makes_versions(run: RunOnHost, host: Host, store: Stor
     inodes = {(r.tree / unchanged).stat().st_ino for r in store.versions(RUN)}
     assert len(inodes) == 1
     assert [store.verify(RUN, number) for number in (1, 2, 3)] == [(), (), ()]
+
+
+def test_a_file_of_the_same_size_that_is_newer_comes_again(
+    run: RunOnHost, host: Host, store: Store
+) -> None:
+    collect_run(LocalConnection(), host, str(run.root), store)
+    facts = run.write("host.json", "[]")
+    os.utime(facts, ns=(1, facts.stat().st_mtime_ns + 1_000_000_000))
+    outcome = collect_run(LocalConnection(), host, str(run.root), store)
+    assert (outcome.run.version, outcome.received_files) == (2, 1)
+    assert (outcome.run.tree / "host.json").read_text() == "[]"
 
 
 def test_a_file_that_grows_while_it_is_copied_is_cut_where_it_was_listed(

@@ -20,7 +20,7 @@ from runner.client.runs import (
     read_plan,
     read_state,
 )
-from runner.errors import FileMissing, HostError, HostUnreachable, UsageError
+from runner.errors import ArtifactError, FileMissing, HostError, HostUnreachable, UsageError
 from runner.models.host import ConnectionKind, Host, Inventory
 from runner.models.status import Reason, Status
 from runner.transport.base import Connection
@@ -218,7 +218,7 @@ def test_an_upload_that_broke_off_is_lost_and_was_never_started(box: FolderHost)
 def test_a_plan_of_another_version_is_told_as_such(box: FolderHost) -> None:
     run = box.add_run()
     Path(run.layout.plan).write_text('{"run_id": 1}')
-    with pytest.raises(HostError, match="not a plan that this version reads"):
+    with pytest.raises(ArtifactError, match="not a plan that this version reads"):
         read_plan(box.connect(), run.ref)
 
 

@@ -18,12 +18,13 @@ from runner.models.status import Reason, Status
 from runner.report.plots import draw_acceptance, draw_curves, draw_positions
 from runner.report.series import acceptance_bars, interactivity_curves, throughput_curves
 from runner.report.write import ReportPaths
-from tests.fixtures.run_folder import RunFolder, cell_plan, exports_of
+from tests.fixtures.run_folder import RunFolder, build_demo_run, cell_plan, exports_of
 
 
-@pytest.fixture
-def report(demo_run: Path) -> ReportPaths:
-    return report_run(demo_run)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
+    """One report for every test that only reads it: plots take their time."""
+    return report_run(build_demo_run(tmp_path_factory.mktemp("run")))
 
 
 def walk(value: Any):
@@ -44,8 +45,8 @@ def load(report: ReportPaths) -> dict[str, Any]:
     return json.loads(report.summary.read_text(), parse_constant=refuse_constant)
 
 
-def test_files(report: ReportPaths, demo_run: Path) -> None:
-    assert report.folder == demo_run / "report"
+def test_files(report: ReportPaths) -> None:
+    assert report.folder.name == "report"
     assert sorted(path.name for path in report.folder.iterdir()) == [
         "README.md",
         "acceptance.csv",
@@ -119,7 +120,7 @@ def test_summary_of_ngram_has_bounds_and_every_cell(report: ReportPaths) -> None
     ]
 
 
-def test_summary_figures_are_whole(report: ReportPaths, demo_run: Path) -> None:
+def test_summary_figures_are_whole(report: ReportPaths) -> None:
     summary = load(report)
     assert summary["schema_version"] == 1
     figures = [node for node in walk(summary) if isinstance(node, dict) and "unit" in node]
@@ -128,7 +129,7 @@ def test_summary_figures_are_whole(report: ReportPaths, demo_run: Path) -> None:
         assert isinstance(figure["value"], int | float)
         assert figure["statistic"]
         for path in [figure["cell"]] if "cell" in figure else figure["cells"]:
-            assert (demo_run / path).is_dir()
+            assert (report.folder.parent / path).is_dir()
     refused = [item["figures"]["interactivity"] for item in summary["cells"]]
     assert sum("unavailable" in figure for figure in refused) == 4
     assert [(item["id"], item["status"]) for item in summary["left_out"]] == [
