@@ -3,6 +3,7 @@
 # engine, images, a tiny model, vLLM, AIPerf. Steps that are already done are not done again.
 #
 #   RUNNER_HOSTS   inventory to use (default: hosts.yaml)      RUNNER_STORE   store (artifacts)
+#   RUNNER_LOCK    digests of images (images/lock.yaml)
 #   RUNNER_MODELS  where the tiny model goes (/var/lib/runner/models)
 #   PIP_FIND_LINKS a folder of wheels, SSL_CERT_FILE a CA bundle: both reach the image builds
 set -euo pipefail

@@ -210,6 +210,9 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, target: Path) -> None:
     wrapped.save_pretrained(target)
     model.generation_config.do_sample = False
     model.save_pretrained(target)
+    for file in target.iterdir():
+        # weights come out readable by their owner alone, and servers may run as somebody else
+        file.chmod(0o644)
 
 
 def sample(model: LlamaForCausalLM, tokenizer: Tokenizer) -> str:

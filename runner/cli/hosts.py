@@ -63,14 +63,14 @@ def check(
     """Ask hosts whether they are ready, all at once. Exit code 4 when one is not."""
     from runner.client.hosts import check_hosts
     from runner.client.images import with_images
-    from runner.images.lock import LOCK_FILE, read_lock
+    from runner.images.lock import read_lock
 
     settings = settings_of(context)
     with settings.fleet() as fleet:
         inventory = fleet.inventory
         if settings.images.is_dir():
-            inventory = with_images(inventory, settings.images)
-        lock = read_lock(settings.images / LOCK_FILE)
+            inventory = with_images(inventory, settings.image_files)
+        lock = read_lock(settings.lock_file)
         reports = check_hosts(inventory, names or (), fleet.dial, lock)
     if form is Format.JSON:
         emit_json({"hosts": [_record(report) for report in reports]})

@@ -61,7 +61,9 @@ def build(
     )
     settings = settings_of(context)
     with settings.fleet() as fleet, build_progress() as progress:
-        for image in build_images(fleet, host, names or (), settings.images, options, progress):
+        for image in build_images(
+            fleet, host, names or (), settings.image_files, options, progress
+        ):
             say(f"built {image.reference} on {host}: {human_bytes(image.size_bytes)}")
             emit(image.digest)
 
@@ -87,7 +89,7 @@ def list_images(
 
     settings = settings_of(context)
     with settings.fleet() as fleet:
-        states = images_of_host(fleet, host, settings.images)
+        states = images_of_host(fleet, host, settings.image_files)
     if form is Format.JSON:
         emit_json(
             {

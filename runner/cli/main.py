@@ -47,13 +47,19 @@ def settings(
     store: Annotated[
         Path, typer.Option(envvar="RUNNER_STORE", help="Where collected runs are kept.")
     ] = Path("artifacts"),
+    lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--lock-file", envvar="RUNNER_LOCK", help="Digests of images (images/lock.yaml)."
+        ),
+    ] = None,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Options that every command shares; they stand before the command."""
-    context.obj = Settings(hosts_file=hosts_file, store=store)
+    context.obj = Settings(hosts_file=hosts_file, store=store, lock=lock)
 
 
 for module in (plan, submit, runs, artifacts):

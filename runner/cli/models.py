@@ -48,6 +48,6 @@ def tiny(
 
     settings = settings_of(context)
     with settings.fleet() as fleet, build_progress() as progress:
-        made = make_model(fleet, host, settings.images, target, TinySize(size.value), progress)
+        made = make_model(fleet, host, settings.image_files, target, TinySize(size.value), progress)
     say(f"{'made' if made else 'kept'} {target} on {host}")
     emit(target)

@@ -15,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from runner.client.fleet import Fleet
+    from runner.client.images import ImageFiles
 
 _HINTS = ".hints.json"
 
@@ -32,12 +33,27 @@ class Settings:
 
     hosts_file: Path
     store: Path
+    lock: Path | None = None
 
     @property
     def images(self) -> Path:
         """The folder of image recipes: here, or that of the clone that this program runs from."""
         here = Path("images")
         return here if here.is_dir() else Path(__file__).parents[2] / "images"
+
+    @property
+    def lock_file(self) -> Path:
+        """Where the digests of images are kept."""
+        from runner.images.lock import LOCK_FILE
+
+        return self.lock or self.images / LOCK_FILE
+
+    @property
+    def image_files(self) -> ImageFiles:
+        """Recipes and lock."""
+        from runner.client.images import ImageFiles
+
+        return ImageFiles(self.images, self.lock_file)
 
     @contextmanager
     def fleet(self) -> Iterator[Fleet]:

@@ -66,7 +66,7 @@ def plan(
             overrides or (),
             say,
             facts_file=facts,
-            images_root=settings.images,
+            files=settings.image_files,
         )
     if form is Format.JSON:
         emit_json(json.loads(prepared.plan.model_dump_json()))

@@ -71,7 +71,7 @@ def submit(
 
     settings = settings_of(context)
     with settings.fleet() as fleet:
-        prepared = prepare_plan(fleet, job, host, overrides or (), say, images_root=settings.images)
+        prepared = prepare_plan(fleet, job, host, overrides or (), say, files=settings.image_files)
         note_findings(prepared.plan.findings)
         ref = submit_run(fleet.connect(host), prepared, os.environ, say)
         remember(fleet, ref)

@@ -11,7 +11,7 @@ from runner.errors import SpecError
 from runner.images.build import BuildOptions, build_image, find_image
 from runner.images.catalogue import Catalogue, ImageChoice, load_catalogue, recipe_for
 from runner.images.command import inspect
-from runner.images.lock import LOCK_FILE, locked, read_lock, record
+from runner.images.lock import locked, read_lock, record
 from runner.images.tiny import TinySize, make_tiny_model
 from runner.models.host import Host, Inventory, Role
 from runner.models.image import ImageLock, LockedImage
@@ -19,6 +19,14 @@ from runner.models.image import ImageLock, LockedImage
 _MODEL_IMAGE = "vllm-cpu"
 
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Where images are described: the folder of recipes, and the lock with what was built."""
+
+    recipes: Path
+    lock: Path
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class ImageState:
     locked: LockedImage | None
 
 
-def host_with_images(host: Host, images_root: Path) -> Host:
+def host_with_images(host: Host, files: ImageFiles) -> Host:
     """The host with the name of an image for every role: what its entry says, else by vendor.
 
     A role for which there is no image stays without one.
@@ -39,14 +47,14 @@ def host_with_images(host: Host, images_root: Path) -> Host:
     Raises:
         SpecError: the entry names what is no image for that role.
     """
-    choices = _choices(host, load_catalogue(images_root))
+    choices = _choices(host, load_catalogue(files.recipes))
     names = {role: choice.name for role, choice in choices.items()}
     return host.model_copy(update={"images": {**host.images, **names}})
 
 
-def with_images(inventory: Inventory, images_root: Path) -> Inventory:
+def with_images(inventory: Inventory, files: ImageFiles) -> Inventory:
     """The inventory with an image name for every role of every host; see `host_with_images`."""
-    hosts = {name: host_with_images(host, images_root) for name, host in inventory.hosts.items()}
+    hosts = {name: host_with_images(host, files) for name, host in inventory.hosts.items()}
     return inventory.model_copy(update={"hosts": hosts})
 
 
@@ -60,7 +68,7 @@ def build_images(
     fleet: Fleet,
     host_name: str,
     names: Sequence[str],
-    images_root: Path,
+    files: ImageFiles,
     options: BuildOptions,
     progress: Progress,
 ) -> Iterator[LockedImage]:
@@ -76,7 +84,7 @@ def build_images(
         EngineError: a build failed.
     """
     host = fleet.host(host_name)
-    catalogue = load_catalogue(images_root)
+    catalogue = load_catalogue(files.recipes)
     recipes = [catalogue.recipe(name) for name in dict.fromkeys(names)]
     found: list[ImageChoice] = []
     if not names:
@@ -87,15 +95,15 @@ def build_images(
     connection = fleet.connect(host_name)
     for recipe in recipes:
         image = build_image(connection, host, catalogue, recipe, options, progress)
-        record(images_root / LOCK_FILE, host.name, image)
+        record(files.lock, host.name, image)
         yield image
     for choice in found:
         image = find_image(connection, host, choice)
-        record(images_root / LOCK_FILE, host.name, image)
+        record(files.lock, host.name, image)
         yield image
 
 
-def images_of_host(fleet: Fleet, host_name: str, images_root: Path) -> tuple[ImageState, ...]:
+def images_of_host(fleet: Fleet, host_name: str, files: ImageFiles) -> tuple[ImageState, ...]:
     """The image of each role: what the lock holds and whether the host still has it.
 
     Raises:
@@ -103,8 +111,8 @@ def images_of_host(fleet: Fleet, host_name: str, images_root: Path) -> tuple[Ima
         EngineError: the engine can't be asked.
     """
     host = fleet.host(host_name)
-    choices = _choices(host, load_catalogue(images_root))
-    entries = read_lock(images_root / LOCK_FILE).hosts.get(host.name, {})
+    choices = _choices(host, load_catalogue(files.recipes))
+    entries = read_lock(files.lock).hosts.get(host.name, {})
     connection = fleet.connect(host_name)
     states = []
     for role, choice in choices.items():
@@ -121,7 +129,7 @@ def images_of_host(fleet: Fleet, host_name: str, images_root: Path) -> tuple[Ima
 def make_model(
     fleet: Fleet,
     host_name: str,
-    images_root: Path,
+    files: ImageFiles,
     target: str,
     size: TinySize,
     progress: Progress,
@@ -133,7 +141,7 @@ def make_model(
         EngineError, UsageError: see `make_tiny_model`.
     """
     host = fleet.host(host_name)
-    image = locked(read_lock(images_root / LOCK_FILE), host.name, _MODEL_IMAGE)
+    image = locked(read_lock(files.lock), host.name, _MODEL_IMAGE)
     return make_tiny_model(fleet.connect(host_name), host, image.reference, target, progress, size)
 
 

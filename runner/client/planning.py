@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.client.fleet import Fleet
-from runner.client.images import host_with_images, locked_images
+from runner.client.images import ImageFiles, host_with_images, locked_images
 from runner.client.runs import new_run_id
-from runner.images.lock import LOCK_FILE, read_lock
+from runner.images.lock import read_lock
 from runner.inventory.facts import facts_from_file, gather_facts
 from runner.jobs import LoadedJob, PromptRows, find_job, load_job, read_prompts
 from runner.journal.writer import utc_now
@@ -57,7 +57,7 @@ def prepare_plan(
     progress: Callable[[str], None] = lambda _: None,
     *,
     facts_file: Path | None = None,
-    images_root: Path,
+    files: ImageFiles,
 ) -> Prepared:
     """Everything that `submit` needs and `plan` shows.
 
@@ -65,14 +65,14 @@ def prepare_plan(
         job_argument: path of a job file, or the bare name of one in `jobs/`.
         overrides: `key=value` texts of `--set`.
         facts_file: facts to use in place of asking the host.
-        images_root: folder of the image recipes and their lock.
+        files: the image recipes and their lock.
 
     Raises:
         UsageError: an unknown host or job file, or an override that is not `key=value`.
         SpecError: a file is wrong.
         HostError: the host can't be asked.
     """
-    host = host_with_images(fleet.host(host_name), images_root)
+    host = host_with_images(fleet.host(host_name), files)
     loaded = load_job(find_job(job_argument), overrides)
     rows = _prompt_rows(loaded)
     facts = _facts(fleet, host, loaded.job, progress, facts_file)
@@ -89,7 +89,7 @@ def prepare_plan(
             run_id=new_run_id(job.name),
             created_at=utc_now(),
             origins=loaded.origins,
-            images=locked_images(host, read_lock(images_root / LOCK_FILE)),
+            images=locked_images(host, read_lock(files.lock)),
             overrides=tuple(overrides),
         )
     )

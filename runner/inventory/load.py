@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runner.errors import UsageError
-from runner.models.host import Host, Inventory
+from runner.models.host import ConnectionKind, EngineAccess, Host, Inventory
 from runner.specfile import load_spec, nearest
 
 
-def load_inventory(path: Path, overrides: Sequence[str] = ()) -> Inventory:
+_UNIX = "unix://"
+
+
+def load_inventory(
+    path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+) -> Inventory:
     """The inventory, each host with its key as `name`.
+
+    A local host that names no engine socket gets the one of `DOCKER_HOST`, as `docker` itself does.
 
     Args:
         overrides: `key=value` with dotted keys, such as `hosts.local.run_root=/data/runs`.
@@ -20,8 +28,18 @@ def load_inventory(path: Path, overrides: Sequence[str] = ()) -> Inventory:
         SpecError: the file is missing or wrong; lists every problem with its position.
     """
     inventory = load_spec(path, Inventory, overrides)
-    hosts = {name: host.model_copy(update={"name": name}) for name, host in inventory.hosts.items()}
+    hosts = {name: _completed(host, name, environ) for name, host in inventory.hosts.items()}
     return inventory.model_copy(update={"hosts": hosts})
+
+
+def _completed(host: Host, name: str, environ: Mapping[str, str]) -> Host:
+    update: dict[str, object] = {"name": name}
+    address = environ.get("DOCKER_HOST", "")
+    is_default = "socket" not in host.engine.model_fields_set
+    if host.connection is ConnectionKind.LOCAL and is_default and address.startswith(_UNIX):
+        socket = address.removeprefix(_UNIX)
+        update["engine"] = EngineAccess(socket=socket, command=host.engine.command)
+    return host.model_copy(update=update)
 
 
 def pick(inventory: Inventory, names: Sequence[str]) -> tuple[Host, ...]:

@@ -82,7 +82,8 @@ def derive(plan: Plan, events: Iterable[Event]) -> RunState:
 def _apply(state: RunState, event: Event) -> None:
     match event.kind:
         case EventKind.RUN_STARTED:
-            state.status, state.started_at = Status.RUNNING, event.at
+            if not state.status.final:
+                state.status, state.started_at = Status.RUNNING, event.at
         case EventKind.RUN_RESUMED:
             state.resumed += 1
         case EventKind.RUN_ENDED:

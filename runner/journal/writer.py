@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from runner.errors import ArtifactError
 from runner.journal.replay import replay
 from runner.models.event import Event, EventKind
 from runner.models.status import Phase, Reason, Status
@@ -23,17 +25,22 @@ class Journal:
     """The only writer of a run's history. Safe for several threads of one process.
 
     A torn last line, left by a crash in the middle of a write, is cut off when the journal is
-    opened: every line of the file is a whole event.
+    opened: every line of the file is a whole event. An event that can't be written leaves no trace.
+
+    Args:
+        path: the file; made when it does not exist.
+        mask: takes secrets out of a message before it is written.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, mask: Callable[[str], str] = str):
         self._lock = threading.Lock()
+        self._mask = mask
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         self.events: list[Event] = list(replay(whole))
-        self._file = path.open("ab")
-        if len(whole) != len(data):
-            self._file.truncate(len(whole))
+        self._file = path.open("ab", buffering=0)
+        self._size_bytes = len(whole)
+        self._file.truncate(self._size_bytes)
 
     def append(
         self,
@@ -48,7 +55,11 @@ class Journal:
         message: str | None = None,
         data: dict[str, Scalar] | None = None,
     ) -> Event:
-        """Write one event and return it; it is on disk when this returns."""
+        """Write one event and return it; it is on disk when this returns.
+
+        Raises:
+            ArtifactError: it can't be written.
+        """
         with self._lock:
             event = Event(
                 sequence=len(self.events),
@@ -60,15 +71,29 @@ class Journal:
                 phase=phase,
                 status=status,
                 reason=reason,
-                message=message,
+                message=None if message is None else self._mask(message),
                 data=data or {},
             )
             line = event.model_dump_json(exclude_none=True, exclude_defaults=False)
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._write(line.encode() + b"\n")
             self.events.append(event)
             return event
+
+    def _write(self, line: bytes) -> None:
+        try:
+            left = memoryview(line)
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            # a part of a line must not become the beginning of the next one
+            self._file.truncate(self._size_bytes)
+            raise ArtifactError(
+                f"the journal can't be written: {error.strerror}",
+                where=self._file.name,
+                next_step="look at free space and permissions on the host: df -h",
+            ) from error
+        self._size_bytes += len(line)
 
     def close(self) -> None:
         """Idempotent."""

@@ -14,6 +14,7 @@ from runner.artifacts.hashing import build_manifest
 from runner.engine import open_engine
 from runner.engine.base import Engine
 from runner.errors import RunnerError
+from runner.journal.replay import derive, replay
 from runner.journal.writer import Journal
 from runner.models.layout import RunLayout
 from runner.models.plan import Plan
@@ -37,9 +38,9 @@ def supervise(run_dir: Path, engine: Engine, environment: dict[str, str]) -> Sta
     secrets = {name: environment.get(name, "") for name in plan.secrets}
     redactor = Redactor(secrets.values())
     if Path(layout.manifest).exists():
-        return Status.SUCCEEDED
+        return derive(plan, replay(Path(layout.journal).read_bytes())).status
     log = RunLog(Path(layout.supervisor_log), redactor)
-    journal = Journal(Path(layout.journal))
+    journal = Journal(Path(layout.journal), redactor.text)
     context = RunContext(
         plan=plan,
         layout=layout,

@@ -12,7 +12,9 @@ from runner.models.status import Reason
 
 def check_served_name(models: Mapping[str, Any] | None, server: ServerPlan) -> Check:
     """The answer of `/v1/models` must hold the served name, which carries this run's nonce."""
-    names = [str(item.get("id")) for item in (models or {}).get("data", [])]
+    cards = (models or {}).get("data")
+    cards = cards if isinstance(cards, list) else []
+    names = [str(card.get("id")) for card in cards if isinstance(card, Mapping)]
     if server.served_name in names:
         return Check(
             name="served_name", verdict=Verdict.OK, message=f"serves '{server.served_name}'"
@@ -73,7 +75,8 @@ def check_synthetic(info: Mapping[str, Any] | None) -> Check:
 def check_proof(answer: Mapping[str, Any], server: ServerPlan) -> tuple[Check, ...]:
     """The small request must have produced tokens and, when speculating, speculative metrics."""
     usage = answer.get("usage")
-    tokens = int(usage.get("completion_tokens", 0)) if isinstance(usage, Mapping) else 0
+    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+    tokens = counted if isinstance(counted, int) else 0
     served = Check(
         name="proof_request",
         verdict=Verdict.OK if tokens > 0 else Verdict.REFUSE,

@@ -48,7 +48,8 @@ class ServerClient:
             raise ServerUnreachable(
                 f"/metrics answered {response.status_code}", where=self.base_url
             )
-        return response.text
+        # without a charset in its header `requests` would take it for Latin-1
+        return response.content.decode("utf-8", "replace")
 
     def reset_prefix_cache(self) -> bool:
         """True when the server emptied its prefix cache (vLLM's developer mode only)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -26,6 +27,10 @@ class Redactor:
     def whole(self, data: bytes) -> bytes:
         """The same text with every secret masked."""
         return data if self._pattern is None else self._pattern.sub(MASK, data)
+
+    def text(self, text: str) -> str:
+        """`whole` for text."""
+        return self.whole(text.encode("utf-8", "backslashreplace")).decode()
 
     def stream(self) -> RedactedStream:
         """A stateful filter for one stream."""
@@ -62,5 +67,6 @@ class RedactedStream:
 
 def _written_forms(value: str) -> tuple[bytes, ...]:
     """A value as programs print it: plain, and escaped as JSON does."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("/", "\\/")
-    return (value.encode(), escaped.encode(), value.replace('"', '\\"').encode())
+    ascii_only, readable = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
+    forms = (value, value.replace('"', '\\"'), ascii_only, readable)
+    return tuple(form.encode() for text in forms for form in (text, text.replace("/", "\\/")))

@@ -62,6 +62,7 @@ def world(engine_socket: str, sshd) -> Iterator[World]:
             **os.environ,
             "RUNNER_HOSTS": str(hosts_file),
             "RUNNER_STORE": str(store),
+            "RUNNER_LOCK": str(root / "lock.yaml"),
             "RUNNER_MODELS": str(root / "models"),
             "DOCKER_HOST": f"unix://{engine_socket}",
             "HF_TOKEN": PLANTED,

@@ -69,3 +69,14 @@ def test_pick_suggests_the_nearest(hosts_file: Path) -> None:
     )
     with pytest.raises(UsageError, match="host 'zzz' is not in the inventory\n"):
         pick(inventory, ["zzz"])
+
+
+def test_a_local_host_follows_docker_host(hosts_file: Path) -> None:
+    environ = {"DOCKER_HOST": "unix:///run/other.sock"}
+    hosts = load_inventory(hosts_file, environ=environ).hosts
+    assert hosts["local"].engine.socket == "/run/other.sock"
+    assert hosts["mi50-198"].engine.socket == "/var/run/docker.sock"
+    named = load_inventory(hosts_file, ["hosts.local.engine.socket=/a.sock"], environ).hosts
+    assert named["local"].engine.socket == "/a.sock"
+    remote = load_inventory(hosts_file, environ={"DOCKER_HOST": "tcp://127.0.0.1:2375"}).hosts
+    assert remote["local"].engine.socket == "/var/run/docker.sock"
