@@ -5,7 +5,8 @@
 #   RUNNER_HOSTS   inventory to use (default: hosts.yaml)      RUNNER_STORE   store (artifacts)
 #   RUNNER_LOCK    digests of images (images/lock.yaml)
 #   RUNNER_MODELS  where the tiny model goes (/var/lib/runner/models)
-#   PIP_FIND_LINKS a folder of wheels, SSL_CERT_FILE a CA bundle: both reach the image builds
+#   RUNNER_WHEELS, RUNNER_CA_BUNDLE, RUNNER_PIP_EXTRA_INDEX   reach the image builds; a folder in
+#                  PIP_FIND_LINKS and the file in SSL_CERT_FILE are taken where these are not set
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf '\n== %s\n' "$*" >&2; }
@@ -50,10 +51,11 @@ fi
 runner=.venv/bin/runner
 
 build=(images build vllm-cpu aiperf supervisor --host local)
-[ -z "${SSL_CERT_FILE:-}" ] || build+=(--ca-bundle "$SSL_CERT_FILE")
-[ ! -d "${PIP_FIND_LINKS:-}" ] || build+=(--wheels "$PIP_FIND_LINKS")
+[ -z "${SSL_CERT_FILE:-}" ] || export RUNNER_CA_BUNDLE=${RUNNER_CA_BUNDLE:-$SSL_CERT_FILE}
+[ ! -d "${PIP_FIND_LINKS:-}" ] || export RUNNER_WHEELS=${RUNNER_WHEELS:-$PIP_FIND_LINKS}
 say "building images (a few minutes the first time)"
-if ! docker image inspect python:3.11-slim >/dev/null 2>&1 && ! docker pull -q python:3.11-slim >&2; then
+base=python:3.11-slim-bookworm
+if ! docker image inspect $base >/dev/null 2>&1 && ! docker pull -q $base >&2; then
   say "the base image can't be pulled: making one with debootstrap"
   command -v debootstrap >/dev/null || install debootstrap
   build+=(--bootstrap-base)

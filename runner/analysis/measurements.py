@@ -43,7 +43,9 @@ def acceptance_measurements(acceptance: Acceptance) -> tuple[Measurement, ...]:
     )
     return (
         _figure("acceptance_length", OVER_DRAFTED_STEPS, "tokens per step", acceptance.length, why),
-        _figure("acceptance_rate", "pooled over drafted tokens", "fraction", acceptance.rate, why),
+        _figure(
+            "draft_acceptance_rate", "pooled over drafted tokens", "fraction", acceptance.rate, why
+        ),
         *_positions("position_acceptance", OVER_DRAFTED_STEPS, acceptance.positions),
         *_positions(
             "position_acceptance_conditional",

@@ -29,17 +29,29 @@ def build(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="All that the host uses when left out."),
     ] = None,
-    base: Annotated[str | None, typer.Option(help="Base image in place of the recipe's.")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(envvar="RUNNER_BASE_IMAGE", help="Base image in place of the recipe's."),
+    ] = None,
     bootstrap_base: Annotated[
         bool, typer.Option("--bootstrap-base", help="Make the base image there with debootstrap.")
     ] = False,
     ca_bundle: Annotated[
-        Path | None, typer.Option(help="PEM file of certificates to trust as well.")
+        Path | None,
+        typer.Option(envvar="RUNNER_CA_BUNDLE", help="PEM file of certificates to trust as well."),
     ] = None,
     wheels: Annotated[
-        Path | None, typer.Option(help="Folder of wheels to use before any index.")
+        Path | None,
+        typer.Option(envvar="RUNNER_WHEELS", help="Folder of wheels to use before any index."),
     ] = None,
-    pip_index: Annotated[str | None, typer.Option(help="Package index; not recorded.")] = None,
+    pip_index: Annotated[
+        str | None,
+        typer.Option(envvar="RUNNER_PIP_INDEX", help="Package index; not recorded."),
+    ] = None,
+    pip_extra_index: Annotated[
+        str | None,
+        typer.Option(envvar="RUNNER_PIP_EXTRA_INDEX", help="One more index; not recorded."),
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Option("--build-arg", metavar="KEY=VALUE", help="Replace a build argument."),
@@ -56,6 +68,7 @@ def build(
         ca_bundle=ca_bundle,
         wheels=wheels,
         pip_index=pip_index,
+        pip_extra_index=pip_extra_index,
         arguments=_pairs(arguments or []),
         no_cache=no_cache,
     )

@@ -49,7 +49,14 @@ def bootstrap_base(
         for cache in ("var/cache/apt", "var/lib/apt/lists"):
             _step(connection, host, ["find", f"{root}/{cache}", "-type", "f", "-delete"], progress)
         archive = f"{folder}/root.tar"
-        _step(connection, host, ["tar", "-C", root, "-cf", archive, "."], progress)
+        # debootstrap sometimes leaves /proc mounted there: its files must not be packed or deleted
+        connection.run(["umount", f"{root}/proc"], check=False)
+        _step(
+            connection,
+            host,
+            ["tar", "-C", root, "--one-file-system", "-cf", archive, "."],
+            progress,
+        )
         label = f"LABEL dev.runner.image=base dev.runner.versions=debian={suite}"
         _step(
             connection,

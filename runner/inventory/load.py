@@ -10,7 +10,6 @@ from runner.errors import UsageError
 from runner.models.host import ConnectionKind, EngineAccess, Host, Inventory
 from runner.specfile import load_spec, nearest
 
-
 _UNIX = "unix://"
 
 

@@ -9,15 +9,21 @@ from runner.errors import UsageError
 
 MASK = "***"
 
-_SECRET_NAME = re.compile(
-    r"(TOKEN|(KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?)(_|$)", flags=re.IGNORECASE
-)
+_WORD = r"(TOKEN|(KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?)"
+_SECRET_NAME = re.compile(rf"{_WORD}(_|$)", flags=re.IGNORECASE)
+_SECRET_ENDING = re.compile(rf"{_WORD}$", flags=re.IGNORECASE)
+_PLAIN_SETTING = re.compile(r"[-+]?\d+(\.\d+)?|true|false", flags=re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def is_secret(name: str, value: str) -> bool:
-    """True for a name such as HF_TOKEN or API_KEY, and for a value that refers to `${…}`."""
-    return bool(_SECRET_NAME.search(name) or _REFERENCE.search(value))
+    """True for a name such as HF_TOKEN or API_KEY, and for a value that refers to `${…}`.
+
+    A number or a switch under a name that only holds such a word (`TOKEN_THRESHOLD`) is none.
+    """
+    if _REFERENCE.search(value) or _SECRET_ENDING.search(name):
+        return True
+    return bool(_SECRET_NAME.search(name)) and not _PLAIN_SETTING.fullmatch(value)
 
 
 def split_environment(

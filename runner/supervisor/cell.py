@@ -81,6 +81,8 @@ def run_cell(context: RunContext, plan: CellPlan, attempt: int, server: RunningS
     except ServerUnreachable as error:
         return record(cell, Status.FAILED, *_unreachable(cell, error))
     except EngineError as error:
+        # it may run although its start was not confirmed, or its output can't be read
+        context.discard(for_attempt(plan.container, attempt).name, signal="SIGKILL", grace_s=1)
         return record(cell, Status.FAILED, Reason.ENGINE_ERROR, error.what)
     return finish_cell(cell, container, pump)
 
@@ -88,11 +90,14 @@ def run_cell(context: RunContext, plan: CellPlan, attempt: int, server: RunningS
 def finish_cell(cell: CellRun, container: str, pump: LogPump) -> Status:
     """From a running load container to the recorded verdict; also used after a restart."""
     end = _watch_load(cell, container)
+    if end.exit_code is None:
+        cell.context.discard(container, signal="SIGKILL", grace_s=1)
     pump.finish()
     cell.context.save_inspect(container, cell.layout.load_inspect)
-    cell.context.discard(container, signal="SIGKILL", grace_s=1)
     cell.phase(Phase.VERIFY)
     metrics_after = _scrape_after(cell)
+    if metrics_after is None and end.reason is None and cell.server.gone():
+        end = LoadEnd(end.exit_code, Reason.SERVER_DIED, _obituary(cell.server))
     try:
         counts, checks = verify_cell(
             cell.plan,
@@ -117,6 +122,8 @@ def finish_cell(cell: CellRun, container: str, pump: LogPump) -> Status:
     record(
         cell, status, reason, message, counts=counts, checks=checks, load_exit_code=end.exit_code
     )
+    # not before: until the verdict is on disk, a supervisor that starts anew needs it
+    cell.context.discard(container, signal="SIGKILL", grace_s=1)
     if status is Status.STOPPED:
         raise StopRequested
     return status
@@ -166,6 +173,8 @@ def record(
 
 def _prepare(cell: CellRun) -> None:
     Path(cell.layout.exports).mkdir(parents=True, exist_ok=True)
+    # left by a life that ended while it closed cells that were not to run any more
+    Path(cell.layout.result).unlink(missing_ok=True)
     spec = for_attempt(cell.plan.container, cell.attempt)
     cell.context.write_json(cell.layout.load_spec, spec)
     cell.context.write_json(
@@ -224,13 +233,15 @@ def _watch_load(cell: CellRun, container: str) -> LoadEnd:
     """Wait for the load to end; end it early when the server dies, time is up or a stop comes."""
     engine, spec = cell.context.engine, cell.plan.container
     deadline = time.monotonic() + cell.plan.timeout_s
+    ending = _ending_begun(cell)
     try:
         while True:
             code = engine.wait(container, _POLL_S)
-            ending = _reason_to_end(cell, deadline, running=code is None)
+            ending = ending or _reason_to_end(cell, deadline, running=code is None)
             if ending is None and code is None:
                 continue
-            if code is None:
+            if code is None and ending is not None:
+                _note_ending(cell, *ending)
                 engine.stop(container, signal=spec.stop_signal, grace_s=spec.stop_grace_s)
                 code = engine.state(container).exit_code
             return LoadEnd(code, *(ending or (None, "")))
@@ -250,20 +261,36 @@ def _reason_to_end(cell: CellRun, deadline: float, *, running: bool) -> tuple[Re
     return None
 
 
+def _note_ending(cell: CellRun, reason: Reason, message: str) -> None:
+    """Said before the signal: a supervisor that starts anew must know who ended the load."""
+    cell.context.journal.append(
+        EventKind.NOTE,
+        cell=cell.plan.id,
+        server=cell.plan.server,
+        attempt=cell.attempt,
+        reason=reason,
+        message=message,
+    )
+
+
+def _ending_begun(cell: CellRun) -> tuple[Reason, str] | None:
+    """What an earlier life of the supervisor noted before it ended this load."""
+    for event in cell.context.journal.events:
+        about = (event.kind, event.cell, event.attempt)
+        if about == (EventKind.NOTE, cell.plan.id, cell.attempt) and event.reason is not None:
+            return event.reason, event.message or ""
+    return None
+
+
 def _obituary(server: RunningServer) -> str:
     """Why a server is gone, in one line."""
-    try:
-        state = server.context.engine.state(server.container)
-    except ContainerGone:
-        return f"server container of '{server.plan.id}' was removed by somebody else"
-    killed = ", killed by the kernel for memory" if state.oom_killed else ""
     last = [line for line in server.pump.tail_lines(20) if line.strip()]
     said = f"; its last line: {last[-1].strip()[:200]}" if last else ""
-    return f"server '{server.plan.id}' ended with exit code {state.exit_code}{killed}{said}"
+    return f"server '{server.plan.id}' {server.ending()}{said}"
 
 
 def _unreachable(cell: CellRun, error: ServerUnreachable) -> tuple[Reason, str]:
-    if not cell.server.alive():
+    if cell.server.gone():
         return Reason.SERVER_DIED, _obituary(cell.server)
     return Reason.LOAD_FAILED, f"warm-up failed: {error.what}"
 

@@ -11,12 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from runner.artifacts.atomic import write_atomic
-from runner.engine.base import Engine
+from runner.engine.base import ContainerState, Engine
 from runner.errors import EngineError
 from runner.journal.writer import Journal
 from runner.models.container import ContainerSpec
 from runner.models.layout import RunLayout
-from runner.models.plan import LABEL_ROLE, LABEL_RUN, LABEL_SERVER, Plan
+from runner.models.plan import (
+    LABEL_ATTEMPT,
+    LABEL_CELL,
+    LABEL_ROLE,
+    LABEL_RUN,
+    LABEL_SERVER,
+    Plan,
+)
 from runner.supervisor.interrupt import StopSignal
 from runner.supervisor.logs import LogPump, RunLog, TimedLog
 from runner.supervisor.redact import Redactor
@@ -40,7 +47,7 @@ class RunContext:
 
     def write(self, path: PurePosixPath, data: str | bytes) -> None:
         """Write a file of the run whole, with secrets masked."""
-        raw = data.encode() if isinstance(data, str) else data
+        raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, self.redactor.whole(raw))
@@ -77,12 +84,31 @@ class RunContext:
         except EngineError as error:
             self.log.say(f"left behind: container {container}: {error.what}")
 
-    def sweep(self, *, server: str | None = None, keep: frozenset[str] = frozenset()) -> None:
-        """Remove what carries this run's label (of one server, or all) but for `keep`."""
-        labels = {LABEL_RUN: self.plan.run_id}
-        if server is not None:
-            labels[LABEL_SERVER] = server
-        for state in self.engine.list(labels):
-            if state.labels.get(LABEL_ROLE) in (ROLE_SERVER, ROLE_LOAD) and state.id not in keep:
-                self.log.say(f"removing container {state.name}")
-                self.discard(state.id, signal="SIGTERM", grace_s=10)
+    def sweep(self, keep: frozenset[str] = frozenset()) -> None:
+        """Remove what carries this run's label but for `keep`; its log and record are kept."""
+        for state in self.engine.list({LABEL_RUN: self.plan.run_id}):
+            files = self._files_of(state)
+            if files is None or state.id in keep:
+                continue
+            self.log.say(f"removing container {state.name}")
+            log, inspect = files
+            try:
+                pump = self.capture(state.id, log, replayed=True)
+                self.engine.stop(state.id, signal="SIGTERM", grace_s=10)
+                pump.finish()
+            except EngineError as error:
+                self.log.say(f"container {state.name}: {error.what}")
+            self.save_inspect(state.id, inspect)
+            self.discard(state.id, signal="SIGKILL", grace_s=1)
+
+    def _files_of(self, state: ContainerState) -> tuple[PurePosixPath, PurePosixPath] | None:
+        """Log and inspect output of the attempt that a container belongs to."""
+        labels = state.labels
+        attempt = int(labels.get(LABEL_ATTEMPT, 0))
+        if labels.get(LABEL_ROLE) == ROLE_SERVER:
+            server = self.layout.server(labels[LABEL_SERVER], attempt)
+            return server.log, server.inspect
+        if labels.get(LABEL_ROLE) == ROLE_LOAD:
+            cell = self.layout.attempt(labels[LABEL_CELL], attempt)
+            return cell.load_log, cell.load_inspect
+        return None

@@ -10,6 +10,9 @@ import requests
 
 from runner.errors import HostError
 
+_NO_ANSWER = (requests.RequestException, ValueError)
+"""`requests` lets a ValueError of urllib3 pass, for a host name with a label over 63 characters."""
+
 
 class ServerUnreachable(HostError):
     """The server did not answer, or not as expected."""
@@ -27,7 +30,7 @@ class ServerClient:
         """True when `/health` answers 200; vLLM opens its port only after loading."""
         try:
             return self._session.get(f"{self.base_url}/health", timeout=5).status_code == 200
-        except requests.RequestException:
+        except _NO_ANSWER:
             return False
 
     def get_json(self, path: str, timeout_s: float = 60.0) -> Mapping[str, Any] | None:
@@ -71,7 +74,7 @@ class ServerClient:
             return self._session.request(
                 method, f"{self.base_url}{path}", json=body, timeout=timeout_s
             )
-        except requests.RequestException as error:
+        except _NO_ANSWER as error:
             raise ServerUnreachable(
                 f"{path} did not answer: {type(error).__name__}", where=self.base_url
             ) from error

@@ -69,4 +69,8 @@ def _written_forms(value: str) -> tuple[bytes, ...]:
     """A value as programs print it: plain, and escaped as JSON does."""
     ascii_only, readable = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
     forms = (value, value.replace('"', '\\"'), ascii_only, readable)
-    return tuple(form.encode() for text in forms for form in (text, text.replace("/", "\\/")))
+    return tuple(
+        form.encode("utf-8", "surrogateescape")
+        for text in forms
+        for form in (text, text.replace("/", "\\/"))
+    )

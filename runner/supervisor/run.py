@@ -14,7 +14,7 @@ from runner.models.status import Reason, Status
 from runner.supervisor.cell import CellRun, finish_cell, run_cell
 from runner.supervisor.context import RunContext
 from runner.supervisor.interrupt import StopRequested
-from runner.supervisor.reconcile import LeftOver, find_left_over
+from runner.supervisor.reconcile import LeftOver, close_orphans, find_left_over
 from runner.supervisor.server import RunningServer, ServerFailed, adopt_server, start_server
 
 _MAX_SERVER_DEATHS = 3
@@ -29,7 +29,6 @@ def carry_out(context: RunContext) -> Status:
     try:
         for server in context.plan.servers:
             _serve(context, server, left_over.get(server.id))
-            context.stop.check()
     except StopRequested:
         _stop(context)
     context.sweep()
@@ -55,50 +54,9 @@ def _begin(context: RunContext, state: RunState) -> dict[str, LeftOver]:
     left_over = find_left_over(context, state)
     keep = {item.container for item in left_over.values()}
     keep |= {item.load for item in left_over.values() if item.load}
-    context.sweep(keep=frozenset(keep))
-    _close_orphans(context, left_over)
+    context.sweep(frozenset(keep))
+    close_orphans(context, left_over)
     return left_over
-
-
-def _close_orphans(context: RunContext, left_over: dict[str, LeftOver]) -> None:
-    """Attempts that the journal has as running but that nothing is left of have failed."""
-    state = derive(context.plan, context.journal.events)
-    adopted_cells = {item.cell for item in left_over.values() if item.cell}
-    for name, work in state.servers.items():
-        if work.status is Status.RUNNING and name not in left_over:
-            context.journal.append(
-                EventKind.SERVER_ENDED,
-                server=name,
-                attempt=work.attempt,
-                status=Status.FAILED,
-                reason=Reason.SUPERVISOR_LOST,
-                message="ended while the supervisor was away",
-            )
-    for name, work in state.cells.items():
-        if work.status is Status.RUNNING and name not in adopted_cells:
-            message = f"attempt {work.attempt} was cut off when the supervisor ended"
-            context.write_json(
-                context.layout.attempt(name, work.attempt).result,
-                CellResult(
-                    cell=name,
-                    attempt=work.attempt,
-                    server=context.plan.cell(name).server,
-                    server_attempt=None,
-                    status=Status.FAILED,
-                    reason=Reason.SUPERVISOR_LOST,
-                    message=message,
-                    started_at=work.started_at or utc_now(),
-                    ended_at=utc_now(),
-                ),
-            )
-            context.journal.append(
-                EventKind.CELL_ENDED,
-                cell=name,
-                attempt=work.attempt,
-                status=Status.FAILED,
-                reason=Reason.SUPERVISOR_LOST,
-                message=message,
-            )
 
 
 def _todo(context: RunContext, server: ServerPlan) -> list[tuple[CellPlan, int]]:
@@ -116,18 +74,15 @@ def _todo(context: RunContext, server: ServerPlan) -> list[tuple[CellPlan, int]]
 def _serve(context: RunContext, server: ServerPlan, left_over: LeftOver | None) -> None:
     """All cells of one server; a server that dies is started again for the cells that remain."""
     running = _adopt(context, server, left_over) if left_over else None
-    deaths = 0
     while todo := _todo(context, server):
         if running is None:
+            context.stop.check()
             running = _start(context, server, todo)
             if running is None:
                 return
         if not _measure(context, running, todo):
             running.end(Status.FAILED, Reason.SERVER_DIED, "ended while it was needed")
-            running, deaths = None, deaths + 1
-            if deaths >= _MAX_SERVER_DEATHS:
-                _fail_rest(context, server, Reason.SERVER_DIED, f"the server died {deaths} times")
-                return
+            running = None
     if running is not None:
         running.end(Status.SUCCEEDED, Reason.COMPLETED, "all its cells are done")
 
@@ -136,14 +91,35 @@ def _start(
     context: RunContext, server: ServerPlan, todo: Sequence[tuple[CellPlan, int]]
 ) -> RunningServer | None:
     """A ready server, or None after every waiting cell has been failed with its reason."""
-    attempt = derive(context.plan, context.journal.events).servers[server.id].attempt + 1
-    try:
-        return start_server(context, server, attempt)
-    except ServerFailed as failure:
-        message = f"server '{server.id}': {failure.message}"
-        _fail_rest(context, server, failure.reason, message)
-        context.log.say(f"{len(todo)} cells of server {server.id} can't run")
-        return None
+    given_up = _given_up(context, server)
+    if given_up is None:
+        attempt = derive(context.plan, context.journal.events).servers[server.id].attempt + 1
+        try:
+            return start_server(context, server, attempt)
+        except ServerFailed as failure:
+            given_up = failure.reason, failure.message
+    reason, message = given_up
+    context.log.say(f"{len(todo)} cells of server {server.id} can't run")
+    _fail_rest(context, server, reason, f"server '{server.id}': {message}")
+    return None
+
+
+def _given_up(context: RunContext, server: ServerPlan) -> tuple[Reason, str] | None:
+    """Why a server is not to be started again. The journal alone tells, so that a supervisor
+    that starts anew decides the same."""
+    ends = [
+        event
+        for event in context.journal.events
+        if event.kind is EventKind.SERVER_ENDED and event.server == server.id
+    ]
+    deaths = sum(event.reason is Reason.SERVER_DIED for event in ends)
+    if deaths >= _MAX_SERVER_DEATHS:
+        return Reason.SERVER_DIED, f"it died {deaths} times"
+    for event in ends:
+        again = event.reason in (Reason.SERVER_DIED, Reason.SUPERVISOR_LOST)
+        if event.status is Status.FAILED and not again:
+            return event.reason or Reason.INTERNAL_ERROR, event.message or ""
+    return None
 
 
 def _measure(
@@ -165,7 +141,12 @@ def _measure(
 def _adopt(context: RunContext, server: ServerPlan, left_over: LeftOver) -> RunningServer | None:
     """Continue with a server, and with the load on it, that outlived the last supervisor."""
     running = adopt_server(
-        context, server, left_over.attempt, left_over.container, left_over.started_at
+        context,
+        server,
+        left_over.attempt,
+        left_over.container,
+        left_over.started_at,
+        left_over.ready_after_s,
     )
     if left_over.load and left_over.cell:
         layout = context.layout.attempt(left_over.cell, left_over.cell_attempt)
@@ -196,8 +177,9 @@ def _fail_rest(context: RunContext, server: ServerPlan, reason: Reason, message:
 
 
 def _stop(context: RunContext) -> None:
-    context.journal.append(EventKind.STOP_REQUESTED)
-    context.log.say("stop requested: ending what runs")
+    if not derive(context.plan, context.journal.events).stop_requested:
+        context.journal.append(EventKind.STOP_REQUESTED)
+    context.log.say("stop requested: what has not run is closed")
     for server in context.plan.servers:
         for cell, attempt in _todo(context, server):
             _close_unrun(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from runner.errors import ContainerGone, EngineError
@@ -20,8 +22,13 @@ from runner.supervisor.http import ServerClient, ServerUnreachable
 from runner.supervisor.interrupt import StopRequested
 from runner.supervisor.logs import LogPump
 
+READY_AFTER_S = "ready_after_s"
+"""In the data of the event that says a server is ready."""
+
 _POLL_S = 0.25
 _CPU_EVERY_S = 5.0
+_DEATH_NOTICE_S = 2.0
+"""How long the engine may take to see the end of a process whose connections have broken."""
 
 
 class ServerFailed(Exception):
@@ -54,6 +61,22 @@ class RunningServer:
             return self.context.engine.state(self.container).running
         except ContainerGone:
             return False
+
+    def gone(self) -> bool:
+        """For a server that does not answer: True when its container has ended, or is ending."""
+        try:
+            return self.context.engine.wait(self.container, _DEATH_NOTICE_S) is not None
+        except ContainerGone:
+            return True
+
+    def ending(self) -> str:
+        """How the container ended, in words."""
+        try:
+            state = self.context.engine.state(self.container)
+        except ContainerGone:
+            return "was removed by somebody else"
+        killed = ", killed by the kernel for memory" if state.oom_killed else ""
+        return f"ended with exit code {state.exit_code}{killed}"
 
     def end(self, status: Status, reason: Reason, message: str) -> None:
         """Tear down, keep inspect output and log, write the verdict."""
@@ -107,7 +130,8 @@ def start_server(context: RunContext, plan: ServerPlan, attempt: int) -> Running
     try:
         container = context.engine.start(spec, context.secrets_of(spec))
     except EngineError as error:
-        _end_unstarted(context, plan, attempt, layout, started_at, str(error))
+        context.log.say(f"server {plan.id}: could not be started: {error}")
+        _end_unstarted(context, plan, attempt, layout, started_at, error.what)
         raise ServerFailed(Reason.SERVER_START_FAILED, error.what) from error
     _phase(context, plan, attempt, Phase.SERVE)
     server = RunningServer(
@@ -132,7 +156,12 @@ def start_server(context: RunContext, plan: ServerPlan, attempt: int) -> Running
 
 
 def adopt_server(
-    context: RunContext, plan: ServerPlan, attempt: int, container: str, started_at: str
+    context: RunContext,
+    plan: ServerPlan,
+    attempt: int,
+    container: str,
+    started_at: str,
+    ready_after_s: float | None,
 ) -> RunningServer:
     """Take over a ready server that an earlier life of the supervisor started."""
     layout = context.layout.server(plan.id, attempt)
@@ -146,6 +175,8 @@ def adopt_server(
         context.capture(container, layout.log, replayed=True),
         ServerClient(_base_url(context, container, plan)),
         started_at,
+        ready_after_s,
+        _recorded_checks(layout, plan),
     )
 
 
@@ -156,12 +187,20 @@ def _make_ready(server: RunningServer) -> None:
     try:
         _prove(server)
     except ServerUnreachable as error:
+        if server.gone():
+            raise _start_failed(server) from error
         raise ServerFailed(Reason.SERVER_NOT_READY, error.what) from error
     refused = [check for check in server.checks if check.verdict is Verdict.REFUSE]
     if refused:
         raise ServerFailed(refused[0].reason or Reason.CONFIGURATION_DIFFERS, refused[0].message)
     server.ready_after_s = round(time.monotonic() - began, 3)
-    _phase(context, plan, server.attempt, Phase.READY)
+    context.journal.append(
+        EventKind.SERVER_PHASE,
+        server=plan.id,
+        attempt=server.attempt,
+        phase=Phase.READY,
+        data={READY_AFTER_S: server.ready_after_s},
+    )
     context.log.say(f"server {plan.id}: ready after {server.ready_after_s:.1f} s")
 
 
@@ -173,8 +212,7 @@ def _wait_healthy(server: RunningServer) -> None:
     while not server.client.healthy():
         context.stop.sleep(_POLL_S)
         if not server.alive():
-            server.pump.finish()
-            raise ServerFailed(Reason.SERVER_START_FAILED, explain(server.pump.tail_text))
+            raise _start_failed(server)
         now = time.monotonic()
         if server.pump.size_bytes > seen:
             seen, progressed = server.pump.size_bytes, now
@@ -196,6 +234,12 @@ def _wait_healthy(server: RunningServer) -> None:
             )
 
 
+def _start_failed(server: RunningServer) -> ServerFailed:
+    server.pump.finish()
+    message = f"it {server.ending()}; {explain(server.pump.tail_text)}"
+    return ServerFailed(Reason.SERVER_START_FAILED, message)
+
+
 def _prove(server: RunningServer) -> None:
     """Identity, effective configuration, one real request, counters."""
     context, plan, client, layout = server.context, server.plan, server.client, server.layout
@@ -215,6 +259,26 @@ def _prove(server: RunningServer) -> None:
     metrics = client.metrics()
     context.write(layout.metrics_ready, metrics)
     server.checks.append(effective.check_counters(metrics, plan))
+
+
+def _recorded_checks(layout: ServerLayout, plan: ServerPlan) -> list[Check]:
+    """The checks of `_prove`, from what it kept."""
+    info = _read_json(layout.server_info)
+    answer = (_read_json(layout.proof) or {}).get("response") or {}
+    metrics = Path(layout.metrics_ready).read_text(encoding="utf-8")
+    return [
+        effective.check_served_name(_read_json(layout.models), plan),
+        effective.check_speculation(info, plan),
+        effective.check_synthetic(info),
+        *effective.check_proof(answer, plan),
+        effective.check_counters(metrics, plan),
+    ]
+
+
+def _read_json(path: PurePosixPath) -> dict[str, Any] | None:
+    file = Path(path)
+    value: dict[str, Any] | None = json.loads(file.read_bytes()) if file.exists() else None
+    return value
 
 
 def proof_body(plan: ServerPlan) -> dict[str, Any]:
@@ -268,4 +332,3 @@ def _end_unstarted(
         reason=Reason.SERVER_START_FAILED,
         message=message,
     )
-    context.log.say(f"server {plan.id}: could not be started: {message}")

@@ -7,14 +7,17 @@ the tests that read its run.
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.world import PLANTED, REPOSITORY, Quickstart, World
+from tests.e2e.world import PLANTED, REPOSITORY, TOUR_SUBMIT, Quickstart, World
 
 
 def _hosts(root: Path, socket: str, sshd) -> str:
@@ -54,7 +57,7 @@ def world(engine_socket: str, sshd) -> Iterator[World]:
     """The inventory and the store; images come with the `quickstart` fixture."""
     with tempfile.TemporaryDirectory(prefix="runner-e2e-", dir="/var/tmp") as folder:
         root = Path(folder)
-        (root / "models" / "stub").mkdir(parents=True)
+        (root / "models").mkdir()
         hosts_file = root / "hosts.yaml"
         hosts_file.write_text(_hosts(root, engine_socket, sshd))
         store = root / "artifacts"
@@ -86,7 +89,53 @@ def quickstart(world: World) -> Quickstart:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
     runs = [path for path in (world.store / "quickstart").iterdir() if path.name.startswith("20")]
     assert len(runs) == 1
+    _build_alike(world)
     return Quickstart(runs[0].name, done.returncode, done.stdout, done.stderr, runs[0])
+
+
+def _build_alike(world: World) -> None:
+    """Builds for other hosts of this one engine reuse the layers of the quickstart's."""
+    base = "runner/base:bookworm"
+    if world.docker("images", "-q", base):
+        world.environment["RUNNER_BASE_IMAGE"] = base
+    for variable, source in (
+        ("RUNNER_CA_BUNDLE", "SSL_CERT_FILE"),
+        ("RUNNER_WHEELS", "PIP_FIND_LINKS"),
+    ):
+        if os.environ.get(source) and Path(os.environ[source]).exists():
+            world.environment[variable] = os.environ[source]
+
+
+@pytest.fixture(scope="session")
+def killed_client(world: World, quickstart: Quickstart) -> str:
+    """The tour's submit over SSH; its client is killed three seconds after it printed the run id.
+
+    The job file is the repository's with the model where these tests have it.
+    """
+    jobs = world.root / "jobs"
+    shutil.copytree(REPOSITORY / "jobs", jobs)
+    job = jobs / "quickstart.yaml"
+    text = job.read_text()
+    assert "/var/lib/runner/models" in text
+    job.write_text(text.replace("/var/lib/runner/models", str(world.root / "models")))
+    world.runner("images", "build", "--host", "box", timeout=900)
+    client = subprocess.Popen(
+        world.command(*TOUR_SUBMIT.split()[1:], "--follow"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=world.root,
+        env=world.environment,
+        text=True,
+        start_new_session=True,
+    )
+    assert client.stdout is not None
+    run_id = client.stdout.readline().strip()
+    time.sleep(3)
+    os.killpg(client.pid, signal.SIGKILL)
+    client.wait()
+    assert run_id.startswith("20")
+    assert world.containers(run_id), "the run must go on without its client"
+    return run_id
 
 
 @pytest.fixture(scope="session")

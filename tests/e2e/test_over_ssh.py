@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
-import time
 
 import pytest
 
-from tests.e2e.world import REPOSITORY
-
 pytestmark = pytest.mark.e2e
-
-JOB = str(REPOSITORY / "jobs" / "quickstart.yaml")
-
-
-@pytest.fixture(scope="module")
-def killed_client(world, quickstart, tmp_path_factory):
-    """The quickstart job over SSH, its client killed three seconds after the run id came."""
-    folder = tmp_path_factory.mktemp("laptop")
-    for name in ("vllm-cpu", "aiperf", "supervisor"):  # same engine: building again is all cache
-        world.runner("images", "build", name, "--host", "box", *world.build_options(), timeout=900)
-    with (folder / "stderr.txt").open("w") as talk:
-        client = subprocess.Popen(
-            world.command(
-                "submit",
-                JOB,
-                "--host",
-                "box",
-                "--follow",
-                "--set",
-                f"model={world.root}/models/tiny",
-                "--set",
-                f"servers.draft.speculative.model={world.root}/models/tiny",
-            ),
-            stdout=subprocess.PIPE,
-            stderr=talk,
-            cwd=folder,
-            env=world.environment,
-            text=True,
-            start_new_session=True,
-        )
-        run_id = client.stdout.readline().strip()
-        time.sleep(3)
-        os.killpg(client.pid, signal.SIGKILL)
-        client.wait()
-    assert run_id.startswith("20")
-    return run_id
 
 
 def test_nothing_lost_and_nothing_run_twice(world, killed_client, tmp_path):
     run_id = killed_client
-    assert world.containers(run_id), "the run must go on without its client"
     followed = world.runner("logs", run_id, "-f", timeout=900)
     assert "12 of 12 cells succeeded" in followed.stdout
     lines = followed.stdout.splitlines()
@@ -102,10 +60,11 @@ def test_unknown_and_changed_host_keys_are_refused(world, tmp_path):
     assert empty.read_text() == ""
 
 
-def test_plan_launches_nothing(world, quickstart):
+def test_plan_launches_nothing(world, killed_client):
+    world.runner("logs", killed_client, "-f", timeout=900)
     before = world.docker("ps", "-aq")
     runs = sorted((world.root / "runs-box").rglob("plan.json"))
-    done = world.runner("plan", JOB, "--host", "box", "--format", "json")
+    done = world.runner("plan", "jobs/quickstart.yaml", "--host", "box", "--format", "json")
     plan = json.loads(done.stdout)
     assert len(plan["cells"]) == 12
     assert {server["id"] for server in plan["servers"]} == {"baseline", "ngram", "draft"}

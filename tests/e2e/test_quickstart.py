@@ -77,13 +77,13 @@ def test_known_acceptance(quickstart):
     ngram = [c for c in summary["cells"] if c["server"] == "ngram"]
     assert len(draft) == len(ngram) == 4
     for cell in draft:  # the same checkpoint drafts what it would say itself: k + 1, always
-        assert cell["acceptance"]["acceptance_length"]["value"] == 4.0
-        assert cell["acceptance"]["draft_acceptance_rate"]["value"] == 1.0
+        assert cell["figures"]["acceptance_length"]["value"] == 4.0
+        assert cell["figures"]["draft_acceptance_rate"]["value"] == 1.0
     for cell in ngram:
-        assert 1.0 <= cell["acceptance"]["acceptance_length"]["value"] <= 5.0
-        assert cell["acceptance"]["drafting_coverage"]["value"] < 1.0
+        assert 1.0 <= cell["figures"]["acceptance_length"]["value"] <= 5.0
+        assert cell["figures"]["drafting_coverage"]["value"] < 1.0
     baseline = [c for c in summary["cells"] if c["server"] == "baseline"]
-    assert all("unavailable" in c["acceptance"] for c in baseline)
+    assert all("unavailable" in c["figures"]["acceptance_length"] for c in baseline)
 
 
 def test_report_stands_on_raw_cells(quickstart):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+TOUR_SUBMIT = "runner submit jobs/quickstart.yaml --host box"
+"""The line of the README's tour."""
+
 PLANTED = "hf_planted9e1f0c7a5b"
 
 
@@ -76,16 +78,6 @@ class World:
     def artifacts(self, job: str, run_id: str) -> Path:
         """The newest collected version of a run."""
         return self.store / job / run_id
-
-    def build_options(self) -> list[str]:
-        """Options with which another host's build reuses the layers of the quickstart's."""
-        base = "runner/base:bookworm"
-        options = ["--base", base] if self.docker("images", "-q", base) else []
-        if os.environ.get("SSL_CERT_FILE"):
-            options += ["--ca-bundle", os.environ["SSL_CERT_FILE"]]
-        if os.environ.get("PIP_FIND_LINKS") and Path(os.environ["PIP_FIND_LINKS"]).is_dir():
-            options += ["--wheels", os.environ["PIP_FIND_LINKS"]]
-        return options
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from tests.unit.supervisor.stage import Stage, staged
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here takes time, so nothing needs to be waited for."""
+    """Nothing here takes time, so nothing needs to be waited for; no power is cut, so no fsync."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     monkeypatch.setattr(cell, "_POLL_S", 0.01)
     monkeypatch.setattr(cell, "_SETTLE_S", 0.001)
     monkeypatch.setattr(server, "_POLL_S", 0.01)
+    monkeypatch.setattr(server, "_DEATH_NOTICE_S", 0.3)
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class Endpoint:
         self.http.server_close()
 
 
-class _Handler(stub_server.Requests):  # type: ignore[name-defined,misc]
+class _Handler(stub_server.Requests):
     endpoint: Endpoint
     disable_nagle_algorithm = True
 

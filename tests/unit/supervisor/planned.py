@@ -28,7 +28,9 @@ from runner.plan.containers import (
 )
 
 RUN_ID = "20261201T101500Z-demo-3f9a"
-IMAGES = {role: f"sha256:{number * 64}" for role, number in zip(Role, "123", strict=True)}
+IMAGES: Mapping[Role | str, str] = {
+    role: f"sha256:{number * 64}" for role, number in zip(Role, "123", strict=True)
+}
 ROWS = tuple(PlannedRow(id=f"chat/{number}") for number in range(4))
 OUTPUT_TOKENS = 9
 TWIN = Speculative(method=SpeculativeMethod.DRAFT_MODEL, num_speculative_tokens=3, model="/m/tiny")

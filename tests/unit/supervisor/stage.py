@@ -18,7 +18,7 @@ from runner.models.event import Event, EventKind
 from runner.models.host import Role
 from runner.models.layout import RunLayout
 from runner.models.manifest import Manifest
-from runner.models.plan import LABEL_CELL, LABEL_ROLE, CellPlan, Plan, PlannedRow
+from runner.models.plan import LABEL_CELL, LABEL_ROLE, LABEL_SERVER, CellPlan, Plan, PlannedRow
 from runner.models.result import CellResult, ServerResult
 from runner.models.status import Status
 from runner.supervisor.__main__ import supervise
@@ -117,6 +117,12 @@ class Stage:
 
     def load_name(self, cell_id: str, attempt: int | str = 1) -> str:
         return self.plan.cell(cell_id).container.name.replace("{attempt}", str(attempt))
+
+    def kill_server(self, server_id: str) -> None:
+        """Whatever attempt of this server runs is killed by the kernel for memory."""
+        labels = {LABEL_SERVER: server_id, LABEL_ROLE: Role.SERVER.value}
+        for state in self.engine.list(labels, all_states=False):
+            self.engine.finish(state.id, 137, oom_killed=True)
 
     def ask_to_stop(self) -> None:
         Path(self.layout.stop_request).parent.mkdir(parents=True, exist_ok=True)
