@@ -103,7 +103,7 @@ def test_summary_of_a_perfect_drafter_is_exact(report: ReportPaths) -> None:
         "statistic": "pooled over drafted steps",
         "cell": "cells/twin-code-c4-r1/attempt-1",
     }
-    assert twin["figures"]["acceptance_rate"]["value"] == 1.0
+    assert twin["figures"]["draft_acceptance_rate"]["value"] == 1.0
     assert twin["figures"]["drafting_coverage"]["value"] == 1.0
     assert [item["value"] for item in twin["figures"]["position_acceptance"]] == [1.0, 1.0, 1.0]
 
