@@ -195,6 +195,8 @@ def verify(
     verified = verify_runs(_store(settings_of(context)), runs or ())
     if form is Format.JSON:
         emit_json({"runs": [{**item.__dict__, "problems": _problems(item)} for item in verified]})
+    elif not verified:
+        say("nothing is collected yet\n  next: runner collect")
     else:
         for item in verified:
             verdict = "damaged" if item.problems else "ok"

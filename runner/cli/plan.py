@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,10 +52,10 @@ def plan(
 ) -> int:
     """Show cells, commands, container options and findings of a job. Nothing is started.
 
-    Exit code 4 or 3 when a finding would stop `submit`.
+    Exit code 4 or 3 when a finding would stop `submit`, 2 when a secret has no usable value here.
     """
     from runner.client.planning import prepare_plan
-    from runner.client.submit import refuse_errors
+    from runner.client.submit import check_secret_values, refuse_errors
     from runner.errors import RunnerError
 
     settings = settings_of(context)
@@ -76,6 +77,11 @@ def plan(
         refuse_errors(prepared.plan)
     except RunnerError as error:
         say("submit would refuse this plan: see the errors among its findings")
+        return error.exit_code
+    try:
+        check_secret_values(prepared.secret_values(os.environ))
+    except RunnerError as error:
+        say(f"submit would refuse this plan: {error}")
         return error.exit_code
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from runner.client.fleet import Fleet, Unreachable
     from runner.client.runs import Found, RunReader
     from runner.client.status import RunRow
-
-_WATCH_EVERY_S = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -123,19 +120,17 @@ def status(
 
     With --watch the exit code is 1 unless the run succeeds.
     """
-    from runner.cli.status_view import print_view, watch_run
+    from runner.cli.status_view import await_end, print_view, watch_run
     from runner.client.status import status_record
     from runner.models.status import Status
 
     with settings_of(context).fleet() as fleet:
         reader, found = open_noted(fleet, run, host)
-        if watch and form is Format.TABLE:
-            view = watch_run(reader, lambda: fleet.connect(found.ref.host, fresh=True))
+        if watch:
+            show = watch_run if form is Format.TABLE else await_end
+            view = show(reader, lambda: fleet.connect(found.ref.host, fresh=True))
         else:
             view = reader.view()
-            while watch and not view.state.status.final:
-                time.sleep(_WATCH_EVERY_S)
-                view = reader.view()
     if form is Format.JSON:
         emit_json(status_record(view))
     else:
@@ -168,7 +163,10 @@ def stop(
 
 def prune(
     context: typer.Context,
-    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Run ids, unique beginnings, or --job."),
+    ] = None,
     job: Annotated[
         str | None, typer.Option("--job", help="All runs of this job that were collected.")
     ] = None,
@@ -182,7 +180,8 @@ def prune(
     from runner.errors import UsageError
 
     if bool(runs) == bool(job):
-        raise UsageError("give runs or --job, not both", next_step="runner ps")
+        why = "not both" if runs else "so that it is clear what to delete"
+        raise UsageError(f"give runs or --job, {why}", next_step="runner ps")
     settings = settings_of(context)
     with settings.fleet() as fleet:
         if job is not None:

@@ -131,17 +131,29 @@ def _drawing(view: RunView) -> Group:
     return Group(*(Text(line) for line in summary(view)), *rows)
 
 
+def await_end(reader: RunReader, reconnect: Callable[[], Connection]) -> RunView:
+    """The last state of a run, shown nowhere on the way; errors as in `watch_run`."""
+    while not (view := _read(reader, reconnect)).state.status.final:
+        time.sleep(_EVERY_S)
+    return view
+
+
 def _read(reader: RunReader, reconnect: Callable[[], Connection]) -> RunView:
-    began = time.monotonic()
+    """The state now. A lost connection is told once and made again, for five minutes."""
+    began: float | None = None
     while True:
         try:
-            return reader.view()
+            if began is not None:
+                reader.connection = reconnect()
+            view = reader.view()
         except (ConnectionLost, HostUnreachable) as lost:
+            if began is None:
+                began = time.monotonic()
+                say(f"note: {lost.what}; the run goes on, connecting again")
             if time.monotonic() - began > _GIVE_UP_S:
                 raise
-            say(f"note: {lost.what}; connecting again")
             time.sleep(_EVERY_S)
-            try:
-                reader.connection = reconnect()
-            except (ConnectionLost, HostUnreachable) as error:
-                say(f"note: {error.what}")
+        else:
+            if began is not None:
+                say("note: connected again")
+            return view

@@ -9,7 +9,7 @@ from pathlib import Path
 from runner.artifacts.hashing import Problem
 from runner.artifacts.safety import safe_path
 from runner.artifacts.store import Store, StoredRun
-from runner.errors import UsageError
+from runner.errors import UnsafeArchive, UsageError
 from runner.models.manifest import FileEntry
 
 _REPORT = "report"
@@ -92,15 +92,21 @@ def show(store: Store, name: str, version: int | None = None, path: str | None =
     """One version of a run, or a file or folder in it (`report/...` too).
 
     Raises:
-        UsageError: there is no such run, version or path.
-        UnsafeArchive: the path leaves the run.
+        UsageError: there is no such run, version or path, or the path leaves the run.
     """
     run_id = store.find(name).run_id
     run = store.version(run_id, version)
     versions = tuple(each.version for each in store.versions(run_id))
     if path is None or not path.strip("/"):
         return Shown(run, versions, run.tree, run.record.files)
-    inside = safe_path(path.rstrip("/"))
+    try:
+        inside = safe_path(path.rstrip("/"))
+    except UnsafeArchive as error:
+        raise UsageError(
+            f"'{path}' is no path inside the run; expected a relative one without '..'",
+            where=run_id,
+            next_step=f"runner artifacts show {run_id}",
+        ) from error
     entries = tuple(
         entry
         for entry in run.record.files

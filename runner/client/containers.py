@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
+from runner.engine.convert import docker_run_argv, mount_option
 from runner.errors import EngineError
+from runner.models.container import Mount
 from runner.models.host import Host
 from runner.models.plan import LABEL_RUN, Plan
 from runner.transport.base import Completed, Connection
@@ -64,8 +66,6 @@ def start_supervisor(
 
 def supervisor_argv(host: Host, plan: Plan) -> list[str]:
     """The command line that starts a supervisor; it reads secrets from stdin."""
-    from runner.engine.convert import docker_run_argv
-
     secret = set(plan.supervisor.secret_environment)
     environment = {k: v for k, v in plan.supervisor.environment.items() if k not in secret}
     # "-e NAME" without a value would unset what the environment file sets
@@ -134,7 +134,7 @@ def empty_folder_as_root(connection: Connection, host: Host, folder: str, image:
     Raises:
         CommandFailed: the engine refused or files are left.
     """
-    mount = f"type=bind,source={folder},target=/target"
+    mount = mount_option(Mount(source=folder, target="/target", read_only=False))
     argv = (
         *docker_command(host),
         *("run", "--rm", "--network", "none", "--user", "0:0", "--mount", mount),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from runner.client.fleet import Fleet
 from runner.errors import SpecError
-from runner.images.build import BuildOptions, build_image, find_image
+from runner.images.build import BuildOptions, build_image, find_image, is_current
 from runner.images.catalogue import Catalogue, ImageChoice, load_catalogue, recipe_for
 from runner.images.command import inspect
 from runner.images.lock import locked, read_lock, record
@@ -31,7 +31,10 @@ class ImageFiles:
 
 @dataclass(frozen=True)
 class ImageState:
-    """The image of one role on one host. `state` is one of: ready, not locked, absent."""
+    """The image of one role on one host.
+
+    `state` is one of: ready, outdated (built from other sources), not locked, absent.
+    """
 
     role: Role
     reference: str
@@ -62,6 +65,20 @@ def locked_images(host: Host, lock: ImageLock) -> dict[Role, LockedImage]:
     """What the lock has for the roles of a host that `host_with_images` returned."""
     entries = lock.hosts.get(host.name, {})
     return {role: entries[name] for role, name in host.images.items() if name in entries}
+
+
+def outdated_images(images: Mapping[Role, LockedImage], files: ImageFiles) -> frozenset[Role]:
+    """Roles whose locked image was built from other sources than those at hand.
+
+    An image without a recipe, or whose sources are not all here, is not counted.
+
+    Raises:
+        SpecError: the catalogue is wrong.
+    """
+    catalogue = load_catalogue(files.recipes)
+    return frozenset(
+        role for role, image in images.items() if is_current(catalogue, image) is False
+    )
 
 
 def build_images(
@@ -111,7 +128,8 @@ def images_of_host(fleet: Fleet, host_name: str, files: ImageFiles) -> tuple[Ima
         EngineError: the engine can't be asked.
     """
     host = fleet.host(host_name)
-    choices = _choices(host, load_catalogue(files.recipes))
+    catalogue = load_catalogue(files.recipes)
+    choices = _choices(host, catalogue)
     entries = read_lock(files.lock).hosts.get(host.name, {})
     connection = fleet.connect(host_name)
     states = []
@@ -120,8 +138,10 @@ def images_of_host(fleet: Fleet, host_name: str, files: ImageFiles) -> tuple[Ima
         there = inspect(connection, host, entry.digest if entry else choice.reference)
         if entry is None:
             state = "absent" if there is None else "not locked"
+        elif there is None:
+            state = "absent"
         else:
-            state = "absent" if there is None else "ready"
+            state = "outdated" if is_current(catalogue, entry) is False else "ready"
         states.append(ImageState(role, choice.reference, state, entry))
     return tuple(states)
 

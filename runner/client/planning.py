@@ -8,9 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from runner.client.fleet import Fleet
-from runner.client.images import ImageFiles, host_with_images, locked_images
+from runner.client.images import (
+    ImageFiles,
+    host_with_images,
+    locked_images,
+    outdated_images,
+)
 from runner.client.runs import new_run_id
+from runner.errors import SpecError
 from runner.images.lock import read_lock
 from runner.inventory.facts import facts_from_file, gather_facts
 from runner.jobs import LoadedJob, PromptRows, find_job, load_job, read_prompts
@@ -80,19 +88,23 @@ def prepare_plan(
     prompts = {
         name: rows[name].jsonl(prompt_set.output_tokens) for name, prompt_set in job.prompts.items()
     }
-    plan = build_plan(
-        PlanInputs(
-            job=job,
-            prompts=tuple(_prompt_input(loaded, rows[name], prompts[name]) for name in rows),
-            host=host,
-            facts=facts,
-            run_id=new_run_id(job.name),
-            created_at=utc_now(),
-            origins=loaded.origins,
-            images=locked_images(host, read_lock(files.lock)),
-            overrides=tuple(overrides),
-        )
+    images = locked_images(host, read_lock(files.lock))
+    inputs = PlanInputs(
+        job=job,
+        prompts=tuple(_prompt_input(loaded, rows[name], prompts[name]) for name in rows),
+        host=host,
+        facts=facts,
+        run_id=new_run_id(job.name),
+        created_at=utc_now(),
+        origins=loaded.origins,
+        images=images,
+        outdated_images=outdated_images(images, files),
+        overrides=tuple(overrides),
     )
+    try:
+        plan = build_plan(inputs)
+    except SpecError as error:
+        raise loaded.located(error) from error
     used = {item.name: prompts[item.name] for item in plan.prompts}
     return Prepared(plan, host, facts, job, used)
 
@@ -138,6 +150,16 @@ def _recorded_facts(path: Path, host: Host) -> HostFacts:
     try:
         data = json.loads(path.read_bytes())
         entries = {entry["host"]: entry["facts"] for entry in data["hosts"]}
-        return HostFacts.model_validate(entries[host.name])
     except (OSError, ValueError, KeyError, TypeError):
-        return facts_from_file(path)
+        facts = facts_from_file(path)
+        if facts.host == host.name:
+            return facts
+        entries = {facts.host: None}
+    try:
+        return HostFacts.model_validate(entries[host.name])
+    except (KeyError, ValidationError) as error:
+        raise SpecError(
+            f"holds no facts of '{host.name}'; it is about: {', '.join(entries) or 'no host'}",
+            where=str(path),
+            next_step=f"runner hosts check {host.name} --format json > {path}",
+        ) from error

@@ -14,8 +14,10 @@ from pydantic import ValidationError
 
 from runner.artifacts.selection import LISTING_FORMAT, Listed, parse_listing
 from runner.client.containers import docker_command
+from runner.engine.convert import mount_option
 from runner.errors import ArtifactError, CommandFailed, EngineError, FileMissing
 from runner.models.base import Record
+from runner.models.container import Mount
 from runner.models.host import Host
 from runner.transport.base import Connection, Source, Stream
 
@@ -173,7 +175,7 @@ class RunFiles:
     def _argv(self, program: str, *arguments: str) -> tuple[str, ...]:
         if not self.as_root:
             return ("env", "LC_ALL=C", program, *arguments)
-        mount = f"type=bind,source={self._run_dir},target={self._run_dir},readonly"
+        mount = mount_option(Mount(source=self._run_dir, target=self._run_dir, read_only=True))
         return (
             *docker_command(self._host),
             *("run", "--rm", "--interactive", "--pull", "never", "--network", "none"),

@@ -85,7 +85,7 @@ def docker_run_argv(spec: ContainerSpec, docker: Sequence[str] = ("docker",)) ->
     for name in spec.secret_environment:
         argv += ["-e", name]
     for mount in spec.mounts:
-        argv += ["--mount", _mount_value(mount)]
+        argv += ["--mount", mount_option(mount)]
     for device in spec.devices:
         argv += ["--device", _device_value(device)]
     for request in spec.device_requests:
@@ -183,7 +183,8 @@ def _csv(fields: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def _mount_value(mount: Mount) -> str:
+def mount_option(mount: Mount) -> str:
+    """The value of `--mount` for a bind mount; quoted where a path holds a comma."""
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
     return _csv([*fields, "readonly"] if mount.read_only else fields)
 

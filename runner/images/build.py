@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runner.errors import EngineError, ImageMissing, UsageError
+from runner.errors import EngineError, ImageMissing, SpecError, UsageError
 from runner.images.bootstrap import base_reference, bootstrap_base
 from runner.images.catalogue import (
     Catalogue,
@@ -45,7 +45,10 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         if self.base and self.bootstrap_base:
-            raise UsageError("give --base or --bootstrap-base, not both")
+            raise UsageError(
+                "give --base or --bootstrap-base, not both",
+                next_step="runner images build --help",
+            )
 
 
 def build_image(
@@ -118,7 +121,8 @@ def find_image(connection: Connection, host: Host, choice: ImageChoice) -> Locke
         how = (
             f"runner images build {choice.name} --host {host.name}"
             if choice.recipe
-            else f"on the host: {host.engine.command} pull {choice.reference}"
+            else f"on {host.name}: {host.engine.command} pull {choice.reference}; "
+            f"then: runner images build --host {host.name}"
         )
         raise ImageMissing(
             f"image '{choice.reference}' is not there", where=host.name, next_step=how
@@ -135,6 +139,22 @@ def find_image(connection: Connection, host: Host, choice: ImageChoice) -> Locke
         environment=recipe.environment if recipe else {},
         versions=effective_versions(recipe, {}) if recipe else {},
     )
+
+
+def is_current(catalogue: Catalogue, image: LockedImage) -> bool | None:
+    """Whether an image was built from the sources at hand, with the arguments it was built with.
+
+    None when that can't be told: no recipe has its name, the record is of an image that was found
+    and not built, or a part of the sources is not here.
+    """
+    recipe = catalogue.recipes.get(image.name)
+    if recipe is None or image.recipe_sha256 is None:
+        return None
+    try:
+        entries = context_entries(catalogue.folder(recipe), source=catalogue.source(recipe))
+    except SpecError:
+        return None
+    return content_sha256(entries, image.arguments) == image.recipe_sha256
 
 
 def _build_argv(

@@ -39,11 +39,11 @@ class Catalogue:
         """
         if name not in self.recipes:
             near = difflib.get_close_matches(name, self.recipes, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = f"did you mean '{near[0]}'? " if near else ""
             raise UsageError(
-                f"there is no image '{name}'{hint} Known: {', '.join(sorted(self.recipes))}",
+                f"there is no image '{name}'; {hint}known: {', '.join(sorted(self.recipes))}",
                 where=str(self.root),
-                next_step="runner images --help",
+                next_step="name one of them, or none to build all that the host uses",
             )
         return self.recipes[name]
 

@@ -23,6 +23,8 @@ _MODIFIED_S = 1_580_601_600
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
 _NOT_SENT = {"__pycache__", "image.yaml"}
+_CA_STEP = "correct --ca-bundle (or RUNNER_CA_BUNDLE)"
+_WHEELS_STEP = "correct --wheels (or RUNNER_WHEELS)"
 _PACKAGE_SUFFIXES = (".whl", ".tar.gz")
 # the text of the README is no part of an image: an edit there must not rebuild anything
 _README = b"# runner\n"
@@ -90,18 +92,28 @@ def _bundle(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"the CA bundle can't be read: {error}", where=str(path)) from error
+        raise UsageError(
+            f"the CA bundle can't be read: {error.strerror}", where=str(path), next_step=_CA_STEP
+        ) from error
     if b"-----BEGIN CERTIFICATE-----" not in data:
-        raise UsageError("the CA bundle holds no certificate in PEM form", where=str(path))
+        raise UsageError(
+            "the CA bundle holds no certificate in PEM form", where=str(path), next_step=_CA_STEP
+        )
     return data
 
 
 def _wheels(folder: Path) -> list[ContextEntry]:
     if not folder.is_dir():
-        raise UsageError("the folder of wheels does not exist", where=str(folder))
+        raise UsageError(
+            "the folder of wheels does not exist", where=str(folder), next_step=_WHEELS_STEP
+        )
     found = [path for path in folder.iterdir() if path.name.endswith(_PACKAGE_SUFFIXES)]
     if not found:
-        raise UsageError("the folder of wheels holds no .whl and no .tar.gz", where=str(folder))
+        raise UsageError(
+            "the folder of wheels holds no .whl and no .tar.gz",
+            where=str(folder),
+            next_step=_WHEELS_STEP,
+        )
     return [ContextEntry(f"{WHEELS_FOLDER}/{path.name}", path=path) for path in found]
 
 

@@ -17,7 +17,8 @@ TINY_TIMEOUT_S = 1800.0
 
 
 class TinySize(StrEnum):
-    """tiny: 3.4 M parameters, trained for about 95 s on two free cores. small: 79 M random weights, for timing."""
+    """tiny: 3.4 M parameters, trained for about 95 s on two free cores.
+    small: 79 M random weights, for timing."""
 
     TINY = "tiny"
     SMALL = "small"

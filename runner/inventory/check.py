@@ -82,7 +82,8 @@ def _images(
     held = set(facts.images.values())
     for name, locked in wanted.items():
         if locked is None:
-            problem = "is not in the lock for this host"
+            there = name in facts.images
+            problem = f"is not in the lock for this host{', though it is there' * there}"
         elif locked.digest not in held:
             problem = f"is locked as {locked.digest[:19]}, which is not on the host"
         else:
@@ -90,10 +91,17 @@ def _images(
         yield _error(
             f"image {name}",
             f"image '{name}' {problem}",
-            f"on {host.name}: {host.engine.command} pull {name}"
-            if set(name) & set("/:@")
-            else f"runner images build {name} --host {host.name}",
+            _get_image(host, name, facts),
         )
+
+
+def _get_image(host: Host, name: str, facts: HostFacts) -> str:
+    if not set(name) & set("/:@"):
+        return f"runner images build {name} --host {host.name}"
+    note = f"runner images build --host {host.name}"
+    if name in facts.images:
+        return note
+    return f"on {host.name}: {host.engine.command} pull {name}; then: {note}"
 
 
 def _accelerator(host: Host, facts: HostFacts) -> Iterator[Finding]:
@@ -141,6 +149,14 @@ def _disk(host: Host, facts: HostFacts) -> Iterator[Finding]:
 
 
 def _paths(host: Host, facts: HostFacts) -> Iterator[Finding]:
+    if facts.run_root_blocked_by is not None:
+        yield _error(
+            "run_root",
+            f"{host.run_root} can't be written: {facts.run_root_blocked_by} is not a folder that "
+            "the login may write to",
+            f"make {host.run_root} on {host.name} and give it to that user, or set run_root in "
+            "hosts.yaml",
+        )
     kinds = {
         **{mount.source: "mounts" for mount in host.mounts},
         **dict.fromkeys(host.caches.values(), "caches"),

@@ -109,6 +109,7 @@ def parse_facts(host: Host, output: str, *, before_s: float, after_s: float) -> 
         clock_offset_s=_clock_offset(sections, before_s, after_s),
         images=engine.parse_images(text("engine-images")),
         missing_paths=paths.parse_missing(text("missing")),
+        run_root_blocked_by=paths.parse_blocked(text("run-root-blocked")),
     )
 
 

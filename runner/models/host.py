@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from runner.models.base import SCHEMA_VERSION, Record, Spec
+from runner.models.base import SCHEMA_VERSION, Record, Spec, VariableName
 from runner.models.container import Mount
 
 
@@ -87,7 +87,7 @@ class Host(Spec):
     caches: Mapping[str, str] = Field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     images: Mapping[Role, str] = Field(default_factory=dict)
-    environment: Mapping[str, str] = Field(default_factory=dict)
+    environment: Mapping[VariableName, str] = Field(default_factory=dict)
     cpus: CpuSplit = CpuSplit()
     limits: HostLimits = HostLimits()
 
@@ -164,3 +164,6 @@ class HostFacts(Record):
     clock_offset_s: float | None = None
     images: Mapping[str, str] = Field(default_factory=dict)
     missing_paths: tuple[str, ...] = ()
+    run_root_blocked_by: str | None = Field(
+        default=None, description="what keeps the login from writing under run_root"
+    )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from runner.models.base import SCHEMA_VERSION, Spec
+from runner.models.base import SCHEMA_VERSION, Spec, VariableName
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
@@ -87,7 +87,7 @@ class ServerSettings(Spec):
     cpu_kv_cache_gib: int | None = Field(default=None, ge=1)
     trust_remote_code: bool = False
     extra_arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = Field(default_factory=dict)
+    environment: Mapping[VariableName, str] = Field(default_factory=dict)
 
 
 class ServerConfiguration(Spec):
@@ -95,7 +95,7 @@ class ServerConfiguration(Spec):
 
     speculative: Speculative | None = None
     extra_arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = Field(default_factory=dict)
+    environment: Mapping[VariableName, str] = Field(default_factory=dict)
 
 
 class PromptSet(Spec):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from runner import __version__
 from runner.models.host import Host, Role, Vendor
 from runner.models.job import MatrixJob
 from runner.models.plan import CellPlan, Finding
 from runner.plan.containers import server_alias
 from runner.plan.findings import error, warning
 from runner.plan.inputs import PlanInputs
-from runner.plan.secret_names import is_secret
+from runner.plan.secret_names import has_bad_reference, is_secret
 from runner.plan.server_command import argument_findings, is_local
 
 _LONGEST_HOST_LABEL = 63
@@ -21,6 +22,7 @@ def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Find
     """Findings about job, host and images; `server_ids` are the configurations that run."""
     yield from _images(inputs)
     yield from _paths(inputs, server_ids)
+    yield from _host_paths(inputs)
     yield from _tokenizer(inputs.job)
     yield from _settings(inputs, server_ids)
     yield from argument_findings(inputs.job, server_ids)
@@ -71,19 +73,52 @@ def _images(inputs: PlanInputs) -> Iterator[Finding]:
     for role in Role:
         locked = inputs.images.get(role)
         name = locked.name if locked else host.images.get(role)
-        if locked is None:
+        if locked is None and name in inputs.facts.images:
+            problem = f"image '{name}' is not in the lock, though it is"
+        elif locked is None:
             problem = f"image '{name}' is not built" if name else f"no image for {role} is built"
         elif inputs.facts.engine is not None and locked.digest not in held:
             problem = f"image '{name}' is locked as {locked.digest[:19]}, which is not"
         else:
             continue
-        yield error(f"image {role}", f"{problem} on '{host.name}'", _get_image(host, name))
+        is_there = name in inputs.facts.images
+        yield error(
+            f"image {role}", f"{problem} on '{host.name}'", _get_image(host, name, is_there)
+        )
+    yield from _origins(inputs)
 
 
-def _get_image(host: Host, name: str | None) -> str:
+def _get_image(host: Host, name: str | None, is_there: bool) -> str:
     if name and set(name) & set("/:@"):
-        return f"on {host.name}: {host.engine.command} pull {name}"
+        note = f"runner images build --host {host.name}"
+        pull = f"on {host.name}: {host.engine.command} pull {name}; then: "
+        return note if is_there else f"{pull}{note}"
     return " ".join(filter(None, ("runner images build", name, f"--host {host.name}")))
+
+
+def _origins(inputs: PlanInputs) -> Iterator[Finding]:
+    """Images that are there, but were made from something else than what runs here."""
+    supervisor = inputs.images.get(Role.SUPERVISOR)
+    version = supervisor.versions.get("runner") if supervisor else None
+    for role in Role:
+        image = inputs.images.get(role)
+        if image is None:
+            continue
+        again = f"runner images build {image.name} --host {inputs.host.name}"
+        if role is Role.SUPERVISOR and version not in (None, __version__):
+            yield error(
+                f"image {role}",
+                f"'{image.name}' on '{inputs.host.name}' holds runner {version}, "
+                f"this is runner {__version__}",
+                again,
+            )
+        elif role in inputs.outdated_images:
+            yield warning(
+                f"image {role}",
+                f"'{image.name}' on '{inputs.host.name}' was built from other sources than "
+                "those at hand",
+                again,
+            )
 
 
 def _named_paths(job: MatrixJob, server_ids: Sequence[str]) -> Mapping[str, str | None]:
@@ -112,6 +147,29 @@ def _paths(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
                 f"{path} does not exist on '{inputs.host.name}'",
                 f"put the model there, or --set {key}=/path/on/{inputs.host.name}",
             )
+
+
+def _host_paths(inputs: PlanInputs) -> Iterator[Finding]:
+    """Folders that every server gets: the engine refuses a container whose folder is missing."""
+    host, missing = inputs.host, set(inputs.facts.missing_paths)
+    named = {
+        **{path: f"caches.{key}" for key, path in host.caches.items()},
+        **{mount.source: "mounts" for mount in host.mounts},
+    }
+    for path, key in named.items():
+        if path in missing:
+            yield error(
+                key,
+                f"{path} does not exist on '{host.name}'",
+                f"on {host.name}: mkdir -p {path}; or correct '{key}' in hosts.yaml",
+            )
+    if inputs.facts.run_root_blocked_by is not None:
+        yield error(
+            "run_root",
+            f"{host.run_root} can't be written on '{host.name}': "
+            f"{inputs.facts.run_root_blocked_by} is not a folder that the login may write to",
+            f"make {host.run_root} there and give it to that user, or set run_root in hosts.yaml",
+        )
 
 
 def _tokenizer(job: MatrixJob) -> Iterator[Finding]:
@@ -181,6 +239,12 @@ def _secrets(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]
     for server_id in server_ids:
         own = {**shared, **inputs.job.servers[server_id].environment}
         for name, value in own.items():
+            if has_bad_reference(value):
+                yield error(
+                    f"servers.{server_id}.environment.{name}",
+                    f"{name} holds '${{' without a variable's name; expected ${{NAME}}",
+                    "correct it in the job file or in hosts.yaml",
+                )
             hidden = name in inputs.secrets or is_secret(name, value)
             if hidden and first.setdefault(name, value) != value:
                 yield error(

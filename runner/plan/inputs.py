@@ -35,6 +35,7 @@ class PlanInputs:
     Args:
         origins: dotted key of the job -> where its value was written ("file:line", "--set key").
         images: the lock's entry of the host for each role; a role without one is a finding.
+        outdated_images: roles whose image was built from other sources than those at hand.
         secrets: names of environment variables that every server gets, values beside the plan.
         created_at: ISO time with zone.
         overrides: `--set` arguments as given.
@@ -48,5 +49,6 @@ class PlanInputs:
     created_at: str
     origins: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[Role, LockedImage] = field(default_factory=dict)
+    outdated_images: frozenset[Role] = frozenset()
     secrets: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()

@@ -26,6 +26,11 @@ def is_secret(name: str, value: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _PLAIN_SETTING.fullmatch(value)
 
 
+def has_bad_reference(value: str) -> bool:
+    """True for a `${` that no variable's name and `}` follow; it would travel as it stands."""
+    return "${" in _REFERENCE.sub("", value)
+
+
 def split_environment(
     environment: Mapping[str, str], secrets: Iterable[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -14,7 +14,6 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from runner.errors import SpecError
-from runner.specfile.environment import environment_references, resolve_environment
 from runner.specfile.overrides import apply_overrides
 from runner.specfile.reading import read_yaml
 from runner.specfile.tree import Document, Problem, report
@@ -24,7 +23,6 @@ from runner.specfile.vocabulary import nearest
 __all__ = [
     "Document",
     "Problem",
-    "environment_references",
     "load_spec",
     "load_text",
     "load_with_origins",
@@ -32,7 +30,6 @@ __all__ = [
     "read_document",
     "read_text_file",
     "report",
-    "resolve_environment",
     "validate",
 ]
 

@@ -90,10 +90,11 @@ def run_cell(context: RunContext, plan: CellPlan, attempt: int, server: RunningS
 def finish_cell(cell: CellRun, container: str, pump: LogPump) -> Status:
     """From a running load container to the recorded verdict; also used after a restart."""
     end = _watch_load(cell, container)
+    cell.context.save_inspect(container, cell.layout.load_inspect)
     if end.exit_code is None:
+        # nobody can tell whether it still runs; the counters must be at rest
         cell.context.discard(container, signal="SIGKILL", grace_s=1)
     pump.finish()
-    cell.context.save_inspect(container, cell.layout.load_inspect)
     cell.phase(Phase.VERIFY)
     metrics_after = _scrape_after(cell)
     if metrics_after is None and end.reason is None and cell.server.gone():
@@ -173,8 +174,6 @@ def record(
 
 def _prepare(cell: CellRun) -> None:
     Path(cell.layout.exports).mkdir(parents=True, exist_ok=True)
-    # left by a life that ended while it closed cells that were not to run any more
-    Path(cell.layout.result).unlink(missing_ok=True)
     spec = for_attempt(cell.plan.container, cell.attempt)
     cell.context.write_json(cell.layout.load_spec, spec)
     cell.context.write_json(

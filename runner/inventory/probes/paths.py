@@ -1,4 +1,4 @@
-"""Free disk space, and paths that `hosts.yaml` or a job names but the host lacks."""
+"""Free disk space, a run_root that can't be written, paths that are named and not there."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ free_space "$run_root"
 engine_root=$(bounded "$engine_command" -H "unix://$engine_socket" \\
   info --format '{{.DockerRootDir}}')
 if [ -n "$engine_root" ]; then free_space "$engine_root"; fi
+section run-root-blocked
+if [ ! -d "$run_root" ] || [ ! -w "$run_root" ]; then
+  place=$run_root
+  while [ ! -e "$place" ] && [ "$place" != / ] && [ "$place" != . ]; do
+    place=$(dirname -- "$place")
+  done
+  if [ ! -d "$place" ] || [ ! -w "$place" ]; then printf '%s\\n' "$place"; fi
+fi
 section missing
 for path in "$@"; do
   if [ ! -e "$path" ]; then printf '%s\\n' "$path"; fi
@@ -39,6 +47,11 @@ def parse_disk(text: str) -> Mapping[str, int]:
         elif row and asked is not None:
             free[asked] = int(row["free"]) * 1024
     return free
+
+
+def parse_blocked(text: str) -> str | None:
+    """The nearest thing above or at run_root that the login can't make folders in."""
+    return text.strip() or None
 
 
 def parse_missing(text: str) -> tuple[str, ...]:

@@ -116,12 +116,65 @@ def test_facts_may_come_from_a_check(ready: Path) -> None:
 
 
 def test_facts_that_are_none_are_a_file_error(ready: Path) -> None:
-    (ready / "facts.json").write_text('{"hosts": []}')
+    (ready / "facts.json").write_text("[]")
     code, out, err = plan()
     assert (code, out) == (3, "")
     assert err.startswith("error: facts.json: is not a record of host facts")
     (ready / "facts.json").unlink()
     assert plan()[0] == 3
+
+
+def test_facts_of_another_host_are_refused(ready: Path) -> None:
+    facts = json.loads((ready / "facts.json").read_text())
+    checked = {"hosts": [{"host": "other", "facts": facts}, {"host": "box", "facts": None}]}
+    for content, about in (
+        ({**facts, "host": "other"}, "other"),
+        (checked, "other, box"),
+        ({"hosts": []}, "no host"),
+    ):
+        (ready / "facts.json").write_text(json.dumps(content))
+        code, out, err = plan()
+        assert (code, out) == (3, "")
+        assert err == (
+            f"error: facts.json: holds no facts of 'box'; it is about: {about}\n"
+            "  next: runner hosts check box --format json > facts.json\n"
+        )
+
+
+def test_a_wrong_matrix_is_told_where_it_stands(ready: Path) -> None:
+    code, out, err = plan("--set", "matrix.concurrency=[0]")
+    assert (code, out) == (3, "")
+    assert err == (
+        "error: --set matrix.concurrency: matrix.concurrency: expected 1 or more, found 0\n"
+        f"  next: correct {JOB} and repeat the command\n"
+    )
+
+
+def test_a_secret_that_submit_would_miss_is_told(
+    ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    wanted = ("--set", "server.environment.HF_TOKEN=${HF_TOKEN}")
+    code, out, err = plan(*wanted)
+    assert code == 2
+    assert "secrets: HF_TOKEN=***" in out
+    assert err.startswith("submit would refuse this plan: secret 'HF_TOKEN' needs the environment")
+    monkeypatch.setenv("HF_TOKEN", "hf_planted")
+    code, out, err = plan(*wanted)
+    assert (code, err) == (0, "")
+    assert "hf_planted" not in out
+
+
+def test_an_image_from_other_sources_is_a_warning(ready: Path) -> None:
+    recipes = ready / "images"
+    (recipes / "aiperf" / "Dockerfile").write_text("FROM x\n")
+    lock = json.loads((recipes / "lock.yaml").read_text())
+    lock["hosts"]["box"]["aiperf"]["recipe_sha256"] = "0" * 64
+    (recipes / "lock.yaml").write_text(json.dumps(lock))
+    code, out, _ = plan()
+    assert code == 0
+    assert "warning: image load: 'aiperf' on 'box' was built from other sources" in out
+    assert "next: runner images build aiperf --host box" in out
 
 
 def test_an_override_of_an_unknown_key_is_refused(ready: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from runner.errors import EngineError, ImageMissing, UsageError
 from runner.images import BuildOptions, Catalogue, build_image, find_image, load_catalogue
+from runner.images.build import is_current
 from runner.images.catalogue import ImageChoice
 from runner.models.host import Role
 from runner.models.image import LockedImage
@@ -149,12 +150,42 @@ def test_an_image_that_is_there_is_found(played: PlayedEngine, catalogue: Catalo
     assert found.entrypoint == ("vllm", "serve")
 
 
+def test_a_build_is_current_until_its_sources_change(
+    played: PlayedEngine, catalogue: Catalogue
+) -> None:
+    played.has_image("some/base:1", "sha256:base")
+    played.has_image("runner/one:1.2", "sha256:made")
+    played.answer("build")
+    made, _ = _build(played, catalogue, BuildOptions(arguments={"EXTRA": "f"}))
+    assert is_current(catalogue, made) is True
+    (catalogue.root / "one" / "Dockerfile").write_text("FROM y\n")
+    assert is_current(catalogue, made) is False
+
+
+def test_what_was_not_built_here_is_neither_current_nor_not(
+    played: PlayedEngine, catalogue: Catalogue
+) -> None:
+    played.has_image("runner/one:1.2", "sha256:made")
+    found = find_image(
+        played.connection,
+        played.host,
+        ImageChoice(Role.SERVER, "runner/one:1.2", catalogue.recipe("one")),
+    )
+    assert is_current(catalogue, found) is None
+    built = found.model_copy(update={"recipe_sha256": "0" * 64})
+    assert is_current(catalogue, built.model_copy(update={"name": "gone"})) is None
+    (catalogue.root / "one" / "Dockerfile").unlink()
+    assert is_current(catalogue, built) is None
+
+
 def test_a_reference_without_a_recipe_brings_its_own_entrypoint(played: PlayedEngine) -> None:
     choice = ImageChoice(Role.SERVER, "team/vllm:1", None)
     with pytest.raises(ImageMissing) as caught:
         find_image(played.connection, played.host, choice)
     assert caught.value.next_step is not None
-    assert caught.value.next_step.endswith("docker pull team/vllm:1")
+    assert caught.value.next_step.endswith(
+        "docker pull team/vllm:1; then: runner images build --host box"
+    )
     record = '[{"Id": "sha256:t", "Config": {"Entrypoint": ["python3", "serve.py"]}}]'
     played.answer("image", "inspect", "team/vllm:1", stdout=record)
     found = find_image(played.connection, played.host, choice)

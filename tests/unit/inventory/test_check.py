@@ -82,9 +82,26 @@ def test_image_that_was_never_built_and_image_that_is_gone() -> None:
         "image 'vllm-cpu' is not in the lock for this host",
         "runner images build vllm-cpu --host box",
     )
+    assert only(check_host(HOST, FACTS, {"team/vllm:1": None}))[3] == (
+        "on box: docker pull team/vllm:1; then: runner images build --host box"
+    )
+    there = changed(images={"team/vllm:1": "sha256:x"})
+    assert only(check_host(HOST, there, {"team/vllm:1": None}))[2:] == (
+        "image 'team/vllm:1' is not in the lock for this host, though it is there",
+        "runner images build --host box",
+    )
     gone = LOCKED.model_copy(update={"digest": "sha256:" + "b" * 64})
     assert only(check_host(HOST, FACTS, {"load": gone}))[2] == (
         "image 'load' is locked as sha256:bbbbbbbbbbbb, which is not on the host"
+    )
+
+
+def test_run_root_that_the_login_can_not_write() -> None:
+    assert only(check_host(HOST, changed(run_root_blocked_by="/var/lib"), {})) == (
+        "error",
+        "run_root",
+        "/runs can't be written: /var/lib is not a folder that the login may write to",
+        "make /runs on box and give it to that user, or set run_root in hosts.yaml",
     )
 
 

@@ -1,4 +1,4 @@
-"""`${NAME}`: found, filled in, refused when it would silently become nothing."""
+"""Environments in files: names are checked, `${NAME}` is kept for whoever knows the values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ import pytest
 
 from runner.errors import SpecError
 from runner.models.host import Inventory
-from runner.specfile import environment_references, load_text, resolve_environment
-
-WHERE = "hosts.yaml: hosts.a.environment"
-
-
-def test_references_are_found_in_order_each_once() -> None:
-    assert environment_references("${B}/${A}:${B} $C {D} ${1E}") == ("B", "A")
-    assert environment_references("plain") == ()
+from runner.specfile import load_text
 
 
 def test_a_file_keeps_references_as_they_stand() -> None:
@@ -22,34 +15,13 @@ def test_a_file_keeps_references_as_they_stand() -> None:
     assert environment == {"HF_TOKEN": "${HF_TOKEN}", "B": "${B}"}
 
 
-def test_references_are_filled_in_once() -> None:
-    environ = {"HOME": "/root", "NESTED": "${HOME}"}
-    mapping = {"A": "${HOME}/a:${HOME}/b", "B": "${NESTED}", "C": "as it is"}
-    assert resolve_environment(mapping, environ, WHERE) == {
-        "A": "/root/a:/root/b",
-        "B": "${HOME}",
-        "C": "as it is",
-    }
-
-
-def test_unset_empty_and_blank_variables_are_named_without_any_value() -> None:
-    mapping = {"HF_TOKEN": "${HF_TOKEN}", "KEY": "${MY_KEY}", "X": "${X}", "OK": "${OK}"}
-    environ = {"MY_KEY": "", "X": "  ", "OK": "hf_planted"}
+@pytest.mark.parametrize("name", ["A B", "A=B", "1A", "", "É"])
+def test_what_no_shell_takes_as_a_name_is_refused_where_it_stands(name: str) -> None:
+    text = f"hosts:\n  a:\n    environment:\n      '{name}': hf_planted\n"
     with pytest.raises(SpecError) as caught:
-        resolve_environment(mapping, environ, WHERE)
-    assert caught.value.problems == (
-        f"{WHERE}.HF_TOKEN: the variable HF_TOKEN is not set",
-        f"{WHERE}.KEY: the variable MY_KEY is empty",
-        f"{WHERE}.X: the variable X is empty",
-    )
-    assert caught.value.next_step == "export HF_TOKEN MY_KEY X and repeat the command"
-    assert "hf_planted" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["${HF-TOKEN}", "${}", "${A:-b}", "${"])
-def test_a_reference_to_something_else_than_a_name_is_refused(text: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        resolve_environment({"KEY": text}, {"A": "a"}, WHERE)
-    assert caught.value.problems == (
-        f"{WHERE}.KEY: expected ${{NAME}} with a variable's name inside",
+        load_text(text, "hosts.yaml", Inventory)
+    (problem,) = caught.value.problems
+    assert problem.startswith("hosts.yaml:4:7: ")
+    assert problem.endswith(
+        f"'{name}' is not a variable's name: letters, digits and '_', no digit first"
     )

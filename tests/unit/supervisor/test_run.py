@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from runner.errors import EngineError
+from runner.models.host import Role
+from runner.models.plan import LABEL_ROLE
 from runner.models.result import RequestCounts
 from runner.models.status import Reason, Status
+from runner.supervisor import cell as cell_module
 from runner.supervisor.__main__ import main
+from runner.supervisor.server import RunningServer
 from tests.fixtures.fake_engine import Program
 from tests.unit.supervisor.planned import IMAGES
 from tests.unit.supervisor.stage import PLANTED, Load, Stage
@@ -228,6 +235,45 @@ def test_a_load_whose_output_can_not_be_read_does_not_go_on(
     stage.assert_closed()
     assert stage.verdicts()[C1] == "FAILED engine_error"
     assert stage.load_name(C1) not in {state.name for state in left}
+
+
+def test_a_load_that_can_not_be_watched_is_ended_before_the_counters_are_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.load(C1, Load(until_stopped=True))
+    wait, settled = stage.engine.wait, cell_module._settled_metrics
+    running: list[list[str]] = []
+
+    def lost(container: str, timeout_s: float) -> int | None:
+        if stage.engine.state(container).name == stage.load_name(C1):
+            raise EngineError("the connection to the engine broke")
+        return wait(container, timeout_s)
+
+    def scrape(server: RunningServer) -> str:
+        labels = {LABEL_ROLE: Role.LOAD.value}
+        running.append([state.name for state in stage.engine.list(labels, all_states=False)])
+        return settled(server)
+
+    monkeypatch.setattr(stage.engine, "wait", lost)
+    monkeypatch.setattr(cell_module, "_settled_metrics", scrape)
+    stage.supervise()
+    stage.assert_closed()
+    assert stage.verdicts() == {C1: "FAILED engine_error", C2: GOOD, TWIN_C1: GOOD}
+    assert running == [[]] * 6
+    inspect = json.loads(Path(stage.layout.attempt(C1, 1).load_inspect).read_text())
+    assert inspect["Name"] == f"/{stage.load_name(C1)}"
+
+
+@pytest.mark.parametrize(
+    ("drafts", "settled"), [((1, 1), 1), ((1, 2, 2), 2), ((1, 2, 3, 3), 3), (range(99), 20)]
+)
+def test_counters_are_read_when_they_are_at_rest(
+    quick: None, drafts: Sequence[int], settled: int
+) -> None:
+    texts = (f"vllm:spec_decode_num_drafts_total {number}\nup {time.time()}\n" for number in drafts)
+    server = SimpleNamespace(client=SimpleNamespace(metrics=lambda: next(texts)))
+    text = cell_module._settled_metrics(server)
+    assert text.splitlines()[0] == f"vllm:spec_decode_num_drafts_total {settled}"
 
 
 def test_the_load_image_is_missing(stage: Stage) -> None:
