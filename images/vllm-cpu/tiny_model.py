@@ -4,9 +4,9 @@
 
 tiny: 3.4 M parameters, trained for about 95 s on two free cores to write text that looks like
 code; for fast tests, and for acceptance that means something. small: 79 M random weights,
-untrained, same tokenizer; large enough that single tokens can be timed on a CPU. The text is Python's own standard
-library, as this image holds it. The same image, seed and number of steps give the same checkpoint
-on the same kind of processor; a budget in seconds does not.
+untrained, same tokenizer; large enough that single tokens can be timed on a CPU. The text is
+Python's own standard library, as this image holds it. The same image, seed and number of steps
+give the same checkpoint on the same kind of processor; a budget in seconds does not.
 """
 
 # ruff: noqa: T201 - a script of its own: what it prints is its output

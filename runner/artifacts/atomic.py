@@ -5,12 +5,31 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from runner.errors import ArtifactError
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses inside the block into an error about `path`.
+
+    Raises:
+        ArtifactError: with the reason and where to look.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ArtifactError(
+            f"can't be written: {error.strerror or error}",
+            where=str(path),
+            next_step=f"look at free space and permissions: df -h {path.parent}",
+        ) from error
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -23,7 +42,7 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
     """
     content = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with writing(path):
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -35,12 +54,6 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
-    except OSError as error:
-        raise ArtifactError(
-            f"can't be written: {error.strerror}",
-            where=str(path),
-            next_step=f"look at free space and permissions: df -h {path.parent}",
-        ) from error
 
 
 def write_json(path: Path, value: BaseModel | Any) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 
 from pydantic import ValidationError
 
+from runner.artifacts.atomic import writing
 from runner.artifacts.extract import Arrived
 from runner.artifacts.objects import Objects
 from runner.errors import ArtifactError
@@ -42,8 +43,9 @@ class Intake:
         self._seen: dict[str, _Seen] = {}
 
     def __enter__(self) -> Intake:
-        self._lock_folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self._lock_folder, os.O_RDONLY | os.O_DIRECTORY)
+        with writing(self._lock_folder):
+            self._lock_folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._lock_folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -72,9 +74,10 @@ class Intake:
 
     def scratch(self) -> Path:
         """Folder for files that are arriving; pieces left by a collect that broke are removed."""
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        for piece in self._scratch.glob("*.part"):
-            piece.unlink()
+        with writing(self._scratch):
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            for piece in self._scratch.glob("*.part"):
+                piece.unlink()
         return self._scratch
 
     def known(self, path: str, size_bytes: int, modified: str) -> FileEntry | None:
@@ -97,7 +100,7 @@ class Intake:
                 sha256=entry.sha256,
             )
             self._seen[entry.path] = seen
-            with self._index.open("ab") as file:
+            with writing(self._index), self._index.open("ab") as file:
                 file.write(seen.model_dump_json().encode() + b"\n")
         return entry
 
@@ -106,7 +109,8 @@ class Intake:
         entry = FileEntry(path=path, size_bytes=len(data), sha256=sha256)
         if not self.objects.has(entry):
             piece = self.scratch() / f"{sha256}.part"
-            piece.write_bytes(data)
+            with writing(piece):
+                piece.write_bytes(data)
             self.objects.adopt(piece, entry)
         return entry
 

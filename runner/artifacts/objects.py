@@ -31,7 +31,7 @@ class Objects:
         """True when the content is there with the right size; `verify` looks at its bytes."""
         try:
             status = self.path(entry.sha256).lstat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return stat.S_ISREG(status.st_mode) and status.st_size == entry.size_bytes
 

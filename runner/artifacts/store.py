@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.artifacts.atomic import sync_folder, write_json
+from runner.artifacts.atomic import sync_folder, write_json, writing
 from runner.artifacts.hashing import Problem, ProblemKind, compare
 from runner.artifacts.intake import Intake
 from runner.artifacts.objects import Objects
@@ -233,8 +233,9 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        with writing(self.root / ".lock"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -246,7 +247,16 @@ class Store:
 
     def _run_ids(self) -> list[str]:
         folder = self.root / ".versions"
-        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+        try:
+            return sorted(entry.name for entry in folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise ArtifactError(
+                f"can't be read: {error.strerror}",
+                where=str(folder),
+                next_step=f"check its owner and mode: ls -ld {folder}",
+            ) from error
 
     def _numbers(self, run_id: str) -> list[int]:
         return sorted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -13,12 +14,13 @@ import typer
 from typer.core import TyperGroup
 
 from runner.cli.output import say
-from runner.errors import RunnerError
+from runner.errors import ArtifactError, RunnerError
 
 _EXIT_USAGE = 2
 _EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class OutputClosed(Exception):
@@ -59,6 +61,8 @@ def _told(error: BaseException) -> int:
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError | OutputClosed):
         return _quiet_pipe()
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        return _disk_full(error)
     return _usage(error) if _is_usage(error) else _bug(error)
 
 
@@ -82,6 +86,12 @@ def _quiet_pipe() -> int:
     # whoever read our output has gone; without this the interpreter complains at exit
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _EXIT_BROKEN_PIPE
+
+
+def _disk_full(error: OSError) -> int:
+    name = error.filename or "stdout"
+    say(f"error: {name}: can't be written: {error.strerror}\n  next: df -h")
+    return ArtifactError.exit_code
 
 
 def _bug(error: BaseException) -> int:

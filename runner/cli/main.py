@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,16 @@ app.add_typer(models.app, name="models")
 app.add_typer(artifacts.app, name="artifacts")
 
 
+def _open_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`) is None, and `print` would take stdout for it."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code and never raises."""
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     return reported(lambda: app(args=given, prog_name="runner", standalone_mode=False))

@@ -63,7 +63,12 @@ def data_console() -> Console:
     """Console on stdout, as wide as the terminal and at most 100."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, width=_width(), highlight=False, markup=False)
+    class Data(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would end the program with exit code 1, which says that a run failed
+            raise BrokenPipeError
+
+    return Data(file=sys.stdout, width=_width(), highlight=False, markup=False)
 
 
 def talk_console() -> Console:

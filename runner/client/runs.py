@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from runner.client.containers import Supervisor, supervisor_state
-from runner.client.fleet import Fleet, Unreachable
+from runner.client.fleet import Answers, Fleet, Unreachable
 from runner.errors import ArtifactError, FileMissing, HostError, UsageError
 from runner.journal.replay import RunState, derive, replay
 from runner.models.event import Event
@@ -125,7 +125,7 @@ def find_run(fleet: Fleet, text: str, *, host: str | None = None) -> Found:
     matches = matches or _newest([ref for ref in runs if ref.job == text])
     matches = matches or [ref for ref in runs if ref.run_id.startswith(text)]
     if not matches:
-        raise _not_found(text, fleet, answers.unreachable)
+        raise _not_found(text, answers)
     if len(matches) > 1:
         listed = ", ".join(f"{ref.run_id} on {ref.host}" for ref in matches[:_LISTED_MATCHES])
         raise UsageError(
@@ -140,10 +140,11 @@ def _newest(runs: list[RunRef]) -> list[RunRef]:
     return [max(runs, key=lambda ref: ref.run_id)] if runs else []
 
 
-def _not_found(text: str, fleet: Fleet, unreachable: tuple[Unreachable, ...]) -> Exception:
+def _not_found(text: str, answers: Answers[tuple[RunRef, ...]]) -> Exception:
+    unreachable = answers.unreachable
     if not unreachable:
         return UsageError(
-            f"no run or job '{text}' on: {', '.join(fleet.inventory.hosts)}",
+            f"no run or job '{text}' on: {', '.join(answers.given)}",
             next_step="runner ps",
         )
     names = ", ".join(item.host for item in unreachable)

@@ -118,7 +118,7 @@ def test_an_unknown_name_tells_the_nearest(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError) as caught:
         catalogue.recipe("aipref")
     assert caught.value.what == (
-        "there is no image 'aipref'; did you mean 'aiperf'? Known: aiperf, supervisor, vllm-cpu"
+        "there is no image 'aipref'; did you mean 'aiperf'? known: aiperf, supervisor, vllm-cpu"
     )
 
 

@@ -33,7 +33,9 @@ def test_the_inventory_has_a_cpu_a_rocm_and_a_cuda_host() -> None:
     assert mi50.environment == {"HIP_VISIBLE_DEVICES": "0,1,2,3"}
     assert (cuda.accelerator.vendor, cuda.accelerator.count) == (Vendor.NVIDIA, 1)
     assert cuda.jump == "bench@gateway.example.net:22"
-    assert all(set(host.images) == set(Role) for host in hosts.values())
+    # there is no recipe yet for a server on gfx906, so the entry leaves that role open
+    without_server = set(Role) - {Role.SERVER}
+    assert [set(host.images) for host in hosts.values()] == [set(Role), without_server, set(Role)]
 
 
 def test_the_quickstart_is_twelve_small_cells_with_known_answers() -> None:
