@@ -193,6 +193,8 @@ class Store:
         run = self._stored(record)
         building = run.tree.with_name(f".{run.tree.name}.{secrets.token_hex(4)}.tmp")
         try:
+            for unfinished in run.tree.parent.glob(".*.tmp"):
+                shutil.rmtree(unfinished)  # a collect was killed while it built this
             if run.tree.exists():
                 # left by a crash between the two renames: without a record it is no version
                 shutil.rmtree(run.tree)

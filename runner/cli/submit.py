@@ -95,7 +95,8 @@ def note_findings(findings: tuple[object, ...]) -> None:
 
     for finding in findings:
         if isinstance(finding, Finding) and finding.level is FindingLevel.WARNING:
-            say(f"warning: {finding.subject}: {finding.message}")
+            step = f"\n  next: {finding.next_step}" if finding.next_step else ""
+            say(f"warning: {finding.subject}: {finding.message}{step}")
 
 
 def _follow(fleet: Fleet, reader: RunReader) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import PurePosixPath
 
 from runner.engine.convert import docker_run_argv, mount_option
 from runner.errors import EngineError
 from runner.models.container import Mount
-from runner.models.host import Host
-from runner.models.plan import LABEL_RUN, Plan
+from runner.models.host import Host, Role
+from runner.models.plan import LABEL_ROLE, LABEL_RUN, LABEL_RUN_DIR, Plan
 from runner.transport.base import Completed, Connection
 
 _RESTARTS = "on-failure:5"
@@ -46,6 +47,29 @@ def supervisor_state(connection: Connection, host: Host, container: str) -> Supe
     except (ValueError, KeyError, TypeError):
         return Supervisor.UNKNOWN
     return Supervisor.RUNNING if alive else Supervisor.ENDED
+
+
+def live_runs(connection: Connection, host: Host) -> tuple[str, ...]:
+    """Ids of the runs under the host's run root whose supervisor runs now, sorted.
+
+    Raises:
+        EngineError: the engine can't be asked.
+    """
+    argv = (*docker_command(host), "ps", "--filter", f"label={LABEL_ROLE}={Role.SUPERVISOR}")
+    form = f'{{{{.Label "{LABEL_RUN}"}}}} {{{{.Label "{LABEL_RUN_DIR}"}}}}'
+    done = connection.run((*argv, "--format", form), check=False)
+    if done.exit_code:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise EngineError(
+            f"the engine can't be asked for running supervisors: {said}",
+            where=host.name,
+            next_step=f"runner hosts check {host.name}",
+        )
+    lines = (line.partition(" ") for line in done.text.splitlines())
+    root = PurePosixPath(host.run_root)
+    return tuple(
+        sorted(run_id for run_id, _, folder in lines if PurePosixPath(folder).is_relative_to(root))
+    )
 
 
 def start_supervisor(

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from runner.client.containers import Supervisor, restart_supervisor, start_supervisor
+from runner.client.containers import (
+    Supervisor,
+    live_runs,
+    restart_supervisor,
+    start_supervisor,
+)
 from runner.client.planning import Prepared
 from runner.client.runs import RunReader, RunRef, RunView, run_ref
 from runner.errors import HostError, RunnerError, SpecError, UsageError
@@ -38,6 +43,24 @@ def refuse_errors(plan: Plan) -> None:
 def _line(finding: Finding) -> str:
     step = f"\n    next: {finding.next_step}" if finding.next_step else ""
     return f"  {finding.subject}: {finding.message}{step}"
+
+
+def refuse_crowd(connection: Connection, host: Host) -> None:
+    """Stop when as many runs go on as the host's entry allows: they would measure each other.
+
+    Raises:
+        HostError: names the runs that go on.
+        EngineError: the engine can't be asked.
+    """
+    going = live_runs(connection, host)
+    if len(going) < host.limits.max_parallel:
+        return
+    raise HostError(
+        f"no more than {host.limits.max_parallel} at a time (limits.max_parallel in hosts.yaml); "
+        f"going on: {', '.join(going)}",
+        where=host.name,
+        next_step=f"runner status {going[0]} --watch && submit again, or: runner stop {going[0]}",
+    )
 
 
 def check_secret_values(secrets: Mapping[str, str]) -> None:
@@ -97,12 +120,14 @@ def submit(
     Raises:
         SpecError, HostError: the plan has errors; see `refuse_errors`.
         UsageError: a secret has no usable value. Nothing was uploaded.
+        HostError: as many runs go on as the host allows. Nothing was uploaded.
         HostError: the host or its engine refused.
     """
     plan = prepared.plan
     refuse_errors(plan)
     values = prepared.secret_values(environ)
     check_secret_values(values)
+    refuse_crowd(connection, prepared.host)
     progress(f"uploading plan and {len(prepared.prompts)} prompt sets to {plan.host.name}")
     ref = upload(connection, prepared)
     progress("starting the supervisor")

@@ -58,7 +58,7 @@ class CpuSplit(Spec):
 
 
 class HostLimits(Spec):
-    """Bounds on what runs there. Times in seconds, sizes in bytes."""
+    """Bounds on what runs there: runs at a time, times in seconds, sizes in bytes."""
 
     max_parallel: int = Field(default=1, ge=1)
     server_memory_bytes: int | None = Field(default=None, gt=0)

@@ -234,6 +234,38 @@ def test_names_that_are_no_folder_are_refused(store: Store, name: str) -> None:
         store.intake(name)
 
 
+def test_what_a_killed_collect_was_building_is_removed_by_the_next(store: Store) -> None:
+    first = commit(store, {"plan.json": b"{}"})
+    unfinished = first.tree.with_name(".0002.deadbeef.tmp")
+    (unfinished / "cells").mkdir(parents=True)
+    commit(store, {"plan.json": b"{ }"})
+    assert not unfinished.exists()
+    assert sorted(path.name for path in first.tree.parent.iterdir()) == [
+        "0001",
+        "0001.json",
+        "0002",
+        "0002.json",
+    ]
+
+
+def test_a_store_inside_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = Store(tmp_path / "file")
+    assert store.runs() == ()
+    with pytest.raises(ArtifactError, match="can't be written: Not a directory"):
+        commit(store, {"plan.json": b"{}"})
+    with pytest.raises(ArtifactError, match="can't be written: File exists"):
+        store.commit(
+            run_id=RUN,
+            job="quick",
+            host="local",
+            status="RUNNING",
+            complete=False,
+            collected_at=AT,
+            files=[],
+        )
+
+
 def test_a_tree_left_by_a_crash_is_no_version(store: Store) -> None:
     stale = store.root / ".versions" / RUN / "0001"
     stale.mkdir(parents=True)

@@ -126,7 +126,9 @@ def test_version(runner: Run) -> None:
             "not both",
         ),
         (("models", "tiny", "--host", "box"), 4, "runner images build vllm-cpu --host box"),
-        (("prune",), 2, "give runs or --job"),
+        (("prune",), 2, "give runs or --job, so that it is clear what to delete"),
+        (("prune", "demo", "--job", "demo"), 2, "give runs or --job, not both"),
+        (("status", "nope", "--host", "box"), 2, "no run or job 'nope' on: box"),
         (("prune", "--job", "nope"), 2, "no run of job 'nope'"),
     ],
 )
@@ -212,6 +214,30 @@ def test_status_watch_ends_with_the_run(runner: Run, box: FolderHost) -> None:
     done = runner("status", "demo", "--watch")
     assert done.code == 1
     assert done.stderr == "FAILED: 3 of 3 cells done\n"
+
+
+def test_status_watch_as_json_waits_for_the_end_too(runner: Run, box: FolderHost) -> None:
+    box.add_run().end()
+    done = runner("status", "demo", "--watch", "--format", "json")
+    assert (done.code, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["status"] == "SUCCEEDED"
+
+
+def test_nothing_to_verify_is_said(runner: Run) -> None:
+    assert runner("artifacts", "verify") == Done(
+        0, "", "nothing is collected yet\n  next: runner collect\n"
+    )
+    assert json.loads(runner("artifacts", "verify", "--format", "json").stdout) == {"runs": []}
+
+
+def test_a_store_that_can_not_be_written_is_an_error_of_artifacts(
+    runner: Run, box: FolderHost, tmp_path: Path
+) -> None:
+    box.add_run().end()
+    (tmp_path / "file").write_text("")
+    done = runner("--store", str(tmp_path / "file"), "collect", "demo")
+    assert (done.code, done.stdout) == (5, "")
+    assert "can't be written: Not a directory\n  next: look at free space" in done.stderr
 
 
 def test_no_runs_is_talk_not_data(runner: Run) -> None:
@@ -324,6 +350,48 @@ def test_a_reader_that_goes_away_is_no_error(runner: Run, box: FolderHost) -> No
     assert client.stderr is not None
     assert client.stderr.read() == ""
     client.stderr.close()
+
+
+@pytest.mark.parametrize("command", [("hosts", "list"), ("hosts", "list", "--format", "json")])
+def test_a_reader_that_has_gone_already_is_no_failed_run(
+    runner: Run, box: FolderHost, command: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [sys.executable, "-m", "runner", *command],
+        env={**os.environ, "RUNNER_HOSTS": str(box.root.parent / "hosts.yaml")},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).resolve().parents[3],
+    ) as client:
+        os.close(writing)
+        assert client.communicate(timeout=30)[1] == b""
+    assert client.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "out", "err"),
+    [
+        ("ps >&-", 0, "", "no runs\n"),
+        ("bogus 2>&-", 2, "", ""),
+        ("--version >/dev/full", 5, "", "error: stdout: can't be written: No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full(
+    runner: Run, box: FolderHost, line: str, code: int, out: str, err: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$1" -m runner {line}', "sh", sys.executable],
+        check=False,
+        env={**os.environ, "RUNNER_HOSTS": str(box.root.parent / "hosts.yaml")},
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    assert (done.returncode, done.stdout) == (code, out)
+    assert done.stderr.startswith(err)
+    assert "bug" not in done.stderr
 
 
 def test_help_loads_nothing_heavy() -> None:

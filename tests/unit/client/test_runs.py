@@ -65,6 +65,14 @@ def test_listing_sorts_by_time_and_passes_over_what_is_no_run(box: FolderHost) -
     assert [ref.run_id for ref in list_runs(box.connect(), box.host, job="demo")] == [OLD, NEW]
 
 
+def test_what_was_not_found_was_looked_for_on_the_hosts_asked(box: FolderHost, away: Host) -> None:
+    fleet = two_hosts(box, away, away=False)
+    with pytest.raises(UsageError, match="no run or job 'demo' on: box, away"):
+        find_run(fleet, "demo")
+    with pytest.raises(UsageError, match=r"no run or job 'demo' on: away\n"):
+        find_run(fleet, "demo", host="away")
+
+
 def test_a_host_without_a_run_root_has_no_runs(box: FolderHost) -> None:
     assert list_runs(box.connect(), box.host) == ()
 

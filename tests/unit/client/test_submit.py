@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runner.client.containers import live_runs
 from runner.client.planning import Prepared
 from runner.client.runs import open_run, read_state
 from runner.client.submit import check_secret_values, refuse_errors, resume, submit
 from runner.errors import ConnectionLost, EngineError, FileMissing, HostError, SpecError, UsageError
-from runner.models.host import HostFacts
+from runner.models.host import HostFacts, HostLimits
 from runner.models.job import MatrixJob
 from runner.models.plan import Finding, FindingLevel, Plan
 from runner.models.status import Status
@@ -76,6 +78,34 @@ def test_submit_writes_inputs_facts_and_plan_and_starts_the_supervisor(box: Fold
     assert call.startswith("run --restart on-failure:5 --env-file /dev/stdin --detach ")
     assert f"--name runner-{RUN_ID}-supervisor " in call
     assert read_state(box.connect(), box.host, ref).state.status is Status.PENDING
+
+
+def test_no_more_runs_at_a_time_than_the_host_allows(box: FolderHost) -> None:
+    going = "20261201T090000Z-demo-aaaa"
+    elsewhere = "20261201T080000Z-demo-bbbb /srv/other/runs/demo/20261201T080000Z-demo-bbbb"
+    (box.engine / "labelled").write_text(f"{elsewhere}\n")
+    assert live_runs(box.connect(), box.host) == ()
+    (box.engine / "labelled").write_text(f"{elsewhere}\n{going} {box.host.run_root}/demo/{going}\n")
+    assert live_runs(box.connect(), box.host) == (going,)
+    with pytest.raises(HostError) as caught:
+        submit(box.connect(), prepared(box), {})
+    assert caught.value.what == (
+        f"no more than 1 at a time (limits.max_parallel in hosts.yaml); going on: {going}"
+    )
+    assert caught.value.next_step is not None
+    assert f"runner stop {going}" in caught.value.next_step
+    assert not Path(box.host.run_root).exists()
+    ready = prepared(box)
+    roomy = box.host.model_copy(update={"limits": HostLimits(max_parallel=2)})
+    submit(box.connect(), replace(ready, host=roomy), {})
+    assert Path(box.host.run_root).exists()
+
+
+def test_an_engine_that_does_not_answer_stops_before_the_upload(box: FolderHost) -> None:
+    (box.engine / "down").touch()
+    with pytest.raises(EngineError, match="can't be asked for running supervisors: Cannot connect"):
+        submit(box.connect(), prepared(box), {})
+    assert not Path(box.host.run_root).exists()
 
 
 def test_a_secret_travels_on_stdin_alone(box: FolderHost) -> None:
@@ -145,7 +175,7 @@ def test_a_client_that_dies_while_uploading_leaves_no_plan(box: FolderHost, at: 
     with pytest.raises(ConnectionLost):
         submit(Breaking(at), ready, {})
     assert not (Path(box.host.run_root) / "demo" / RUN_ID / "plan.json").exists()
-    assert box.calls() == []
+    assert [line.split()[0] for line in box.calls()] == ["ps"]  # asked, and nothing started
 
 
 def test_a_run_is_never_uploaded_over_another(box: FolderHost) -> None:

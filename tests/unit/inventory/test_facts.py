@@ -12,6 +12,7 @@ from runner.inventory.facts import facts_command, facts_from_file, gather_facts,
 from runner.models.container import Mount
 from runner.models.host import ConnectionKind, EngineAccess, EngineFacts, Host
 from runner.transport.base import Completed
+from runner.transport.local import LocalConnection
 
 DATA = Path(__file__).parents[2] / "data" / "hosts"
 ANSWER = (DATA / "debian-cpu" / "facts.txt").read_bytes()
@@ -100,6 +101,15 @@ def test_paths_travel_as_arguments() -> None:
         "/opt/models/tiny",
         "/var/cache/a b",
     )
+
+
+@pytest.mark.parametrize("below", ["runs", "runs/deep/er"])
+def test_run_root_below_a_file_is_blocked_by_it(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("")
+    for root, blocked in ((f"{tmp_path}/{below}", None), (f"{tmp_path}/file/{below}", "file")):
+        host = HOST.model_copy(update={"run_root": root})
+        facts = gather_facts(LocalConnection("box"), host)
+        assert facts.run_root_blocked_by == (f"{tmp_path}/{blocked}" if blocked else None)
 
 
 def test_facts_come_back_from_a_file(tmp_path: Path) -> None:
