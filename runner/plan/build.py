@@ -284,7 +284,8 @@ def _find_baseline(inputs: PlanInputs, used: Sequence[str]) -> _Baseline:
         if job.baseline in used:
             return _Baseline(job.baseline)
         reason = f"no cell runs the baseline '{job.baseline}'"
-        return _Baseline(None, findings=(_no_baseline(reason, job.baseline),))
+        step = f"add '{job.baseline}' to matrix.server, or --set baseline={used[0]}"
+        return _Baseline(None, findings=(_no_baseline(reason, step),))
     plain = [name for name in used if job.servers[name].speculative is None]
     if len(plain) == 1:
         source = "the only configuration that does not speculate"
@@ -294,15 +295,16 @@ def _find_baseline(inputs: PlanInputs, used: Sequence[str]) -> _Baseline:
         if not plain
         else f"several configurations do not speculate: {', '.join(plain)}"
     )
-    return _Baseline(None, findings=(_no_baseline(reason, plain[0] if plain else "NAME"),))
-
-
-def _no_baseline(reason: str, name: str) -> Finding:
-    return warning(
-        "baseline",
-        f"{reason}, so no speed-up can be computed",
-        f"name one that is in matrix.server, such as: baseline: {name}",
+    step = (
+        f"--set baseline={plain[0]}"
+        if plain
+        else "add a configuration without 'speculative' to servers and to matrix.server"
     )
+    return _Baseline(None, findings=(_no_baseline(reason, step),))
+
+
+def _no_baseline(reason: str, step: str) -> Finding:
+    return warning("baseline", f"{reason}, so no speed-up can be computed", step)
 
 
 def _inferred(key: str, value: str, source: str) -> Decision:

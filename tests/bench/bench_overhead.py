@@ -50,12 +50,18 @@ AFTER = "second scrape, inspect"
 VERIFY = "verification"
 END = "recording, ending, removing"
 CLOSE = "closing"
+Mark = tuple[float, str]
+"""Seconds since the epoch, and the step that ended then."""
+
 STEPS = (BEFORE, SERVERS, PROOF, WARMUP, CREATE, LOAD, AFTER, VERIFY, END, CLOSE)
 
 SCRIPT_HEAD = """\
 set -euo pipefail
 mark() { printf '%s %s\\n' "$(date +%s.%N)" "$*" >> marks; }
-finished() { date -d "$(D inspect -f "{{.State.$2}}" "$1")" +%s.%N; }
+ran() {
+  read -r from to <<< "$(D inspect -f '{{.State.StartedAt}} {{.State.FinishedAt}}' "$1")"
+  printf '%s %s\\n' "$(date -d "$from" +%s.%N)" "$2" "$(date -d "$to" +%s.%N)" "$3" >> marks
+}
 healthy() {
   address=$(D inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$1")
   until curl -sf -o /dev/null --noproxy '*' --max-time 5 "http://$address:$2/health"; do
@@ -67,9 +73,9 @@ healthy() {
 
 @dataclass(frozen=True)
 class Timeline:
-    """`marks` are (time, step that ended then) in order; the first has no step."""
+    """Marks in order; the first is the beginning and has no step."""
 
-    marks: list[tuple[float, str]]
+    marks: list[Mark]
 
     @property
     def total_s(self) -> float:
@@ -139,7 +145,7 @@ def run_marks(
             yield at, END
 
 
-def cell_marks(layout: RunLayout, cell: str) -> Iterator[tuple[float, str]]:
+def cell_marks(layout: RunLayout, cell: str) -> Iterator[Mark]:
     """Ends of the steps between a cell's start and its verification."""
     attempt = layout.attempt(cell, 1)
     state = json.loads(Path(attempt.load_inspect).read_bytes())["State"]
@@ -181,10 +187,8 @@ def cell_lines(plan: Plan, cell: CellPlan) -> list[str]:
     return [
         f"mkdir -p {shlex.quote(str(exports))}",
         run_line(spec),
-        f"started=$(finished {spec.name} StartedAt)",
         f'[ "$(D wait {spec.name})" = 0 ]',
-        f'echo "$started {CREATE}" >> marks',
-        f'echo "$(finished {spec.name} FinishedAt) {LOAD}" >> marks',
+        f"ran {spec.name} '{CREATE}' '{LOAD}'",
         f"D rm {spec.name} > /dev/null",
         f"mark {END}",
     ]
