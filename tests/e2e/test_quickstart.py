@@ -103,9 +103,9 @@ def test_report_stands_on_raw_cells(quickstart):
             assert len(list(csv.reader(file))) > 1, path
 
 
-def test_run_id_alone_is_on_stdout_of_submit(quickstart):
-    assert quickstart.run_id in quickstart.stdout.split()
-    assert f"runner logs {quickstart.run_id}" in quickstart.stderr
+def test_submit_says_how_to_go_on(quickstart):
+    for verb in ("logs", "status", "collect"):
+        assert f"runner {verb} {quickstart.run_id}" in quickstart.stderr
 
 
 def test_nothing_is_left_running(world, quickstart):

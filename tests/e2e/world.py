@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +76,23 @@ class World:
         """`runner status --format json`."""
         return json.loads(self.runner("status", run_id, "--format", "json").stdout)
 
+    def wait_for_phase(self, run_id: str, phase: str, cell: str | None = None) -> None:
+        """Wait until a cell is well inside this phase, as the journal on the host says."""
+        (folder,) = self.root.glob(f"runs-*/*/{run_id}")
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            for line in _lines(folder / "journal.jsonl"):
+                event = json.loads(line)
+                if (
+                    event["kind"] == "cell_phase"
+                    and event["phase"] == phase
+                    and cell in (None, event["cell"])
+                ):
+                    time.sleep(2)
+                    return
+            time.sleep(0.2)
+        raise AssertionError(f"no cell of {run_id} reached {phase}")
+
     def artifacts(self, job: str, run_id: str) -> Path:
         """The newest collected version of a run."""
         return self.store / job / run_id
@@ -89,3 +107,8 @@ class Quickstart:
     stdout: str
     stderr: str
     folder: Path
+
+
+def _lines(journal: Path) -> list[str]:
+    """Whole lines of a journal that may be being written."""
+    return journal.read_text().split("\n")[:-1] if journal.exists() else []
