@@ -26,6 +26,7 @@ if ! engine_answers; then
   command -v dockerd >/dev/null || missing+=(docker.io)
   command -v iptables >/dev/null || missing+=(iptables)
   [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+  command -v docker >/dev/null || install docker-cli  # a package of its own in newer releases
   if ! engine_answers; then
     say "starting the container engine"
     if [ -d /run/systemd/system ]; then

@@ -19,6 +19,10 @@ if [ ${#needed[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${needed[@]}" >&2
 fi
 
+if ! command -v docker >/dev/null; then  # a package of its own in newer releases
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-cli >&2
+fi
+
 if [ ! -x .venv/bin/python ]; then
   python3 -m venv .venv
 fi
