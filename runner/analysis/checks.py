@@ -10,6 +10,7 @@ from runner.analysis.prometheus import (
     ACCEPTED_PER_POSITION,
     ACCEPTED_TOKENS,
     DRAFTS,
+    GENERATION_TOKENS,
     PREFIX_CACHE_HITS,
     PREFIX_CACHE_QUERIES,
     Delta,
@@ -23,6 +24,7 @@ from runner.models.status import Reason
 
 COUNTER_TOLERANCE = 0.02
 PREFIX_CACHE_LIMIT = 0.01
+IN_FLIGHT_TOLERANCE = 0.05
 PER_REQUEST_FLAG = "--per-request-spec-decode-metrics"
 SHOWN = 3
 
@@ -75,7 +77,7 @@ def exit_code(evidence: Evidence) -> Check:
 
 
 def complete(evidence: Evidence) -> Check:
-    """AIPerf's summary says that the run was neither cancelled nor cut short."""
+    """Neither the run, as AIPerf's summary says, nor any request of it was cancelled."""
     summary, tally = evidence.summary, evidence.tally
     done = f"{tally.recorded} of {evidence.cell.requests} requests recorded"
     if summary is None:
@@ -84,6 +86,10 @@ def complete(evidence: Evidence) -> Check:
         state = "cancelled" if summary.was_cancelled else "incomplete"
         why = f" ({summary.incomplete_reason})" if summary.incomplete_reason else ""
         return _refuse("complete", Reason.INCOMPLETE, f"{state}: {done}{why}")
+    cancelled = tally.outcomes[Outcome.CANCELLED]
+    if cancelled:
+        message = f"{cancelled} of {tally.recorded} recorded requests were cancelled, limit 0"
+        return _refuse("complete", Reason.INCOMPLETE, message, cancelled=cancelled)
     return _ok("complete", f"not cancelled, complete; {done}")
 
 
@@ -183,6 +189,22 @@ def output_cap(evidence: Evidence) -> Check:
     return _ok("output_cap", message, **figures)
 
 
+def in_flight(evidence: Evidence) -> Check:
+    """No more requests were under way on average than the concurrency: the window is as long.
+
+    A clock that is set back during a cell shortens the window and so raises the throughput.
+    """
+    concurrency, mean = evidence.cell.concurrency, evidence.tally.mean_in_flight
+    if mean is None:
+        return _ok("in_flight", "not worked out: no request tells its times")
+    message = f"{mean:.2f} requests under way on average, concurrency {concurrency}"
+    figures = {"mean": mean, "concurrency": concurrency}
+    if mean > concurrency * (1 + IN_FLIGHT_TOLERANCE):
+        message += "; the clock was set back, or the load was another one than planned"
+        return _refuse("in_flight", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    return _ok("in_flight", message, **figures)
+
+
 def model(evidence: Evidence) -> Check:
     """The load was sent to the server of this cell and no other."""
     expected = evidence.server.served_name
@@ -214,6 +236,9 @@ def drafter_ran(evidence: Evidence) -> Check:
         )
         return _refuse("drafter_ran", Reason.DRAFTER_DID_NOT_RUN, message, **figures)
     k, found = speculative.num_speculative_tokens, _ks(evidence)
+    if not found:
+        message = f"{speculative.method} drafted, its k is not known; the plan says {k}"
+        return _warn("drafter_ran", message, **figures)
     if found - {k}:
         message = f"k is {', '.join(map(str, sorted(found)))}, the plan says {k}"
         return _refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
@@ -249,19 +274,30 @@ def counters(evidence: Evidence) -> Check:
     if restarted:
         message = f"server restarted: {restarted[0].note}"
         return _refuse("counters", Reason.SERVER_DIED, message)
-    if evidence.server.speculative is None:
-        return _ok("counters", "no counter fell or vanished")
-    pool = evidence.tally.acceptance
-    pairs = {
-        "drafts": (pool.steps, evidence.delta(DRAFTS)),
-        "accepted": (pool.accepted, evidence.delta(ACCEPTED_TOKENS)),
-    }
-    unknown = [delta.note or "" for _, delta in pairs.values() if delta.value is None]
-    if unknown:
-        return _warn("counters", f"not compared with the records: {unknown[0]}")
-    if not pool.requests:
-        return _warn("counters", "not compared: no record carries acceptance figures")
-    return _agreement(pairs)
+    wanted = _countable(evidence)
+    known = {name: pair for name, pair in wanted.items() if pair[1].value is not None}
+    if not known:
+        notes = [delta.note for _, delta in wanted.values() if delta.note]
+        why = notes[0] if notes else "no counter matches what the records hold"
+        return _warn("counters", f"not compared with the records: {why}")
+    found = _agreement(known)
+    if found.verdict is Verdict.OK and len(known) < len(wanted):
+        absent = ", ".join(name for name in wanted if name not in known)
+        message = f"{found.message}; not counted by the server: {absent}"
+        return found.model_copy(update={"verdict": Verdict.WARN, "message": message})
+    return found
+
+
+def _countable(evidence: Evidence) -> dict[str, tuple[int, Delta]]:
+    """What both the records and the server count, as (recorded, counted)."""
+    tally, pairs = evidence.tally, {}
+    if evidence.server.speculative is not None and tally.acceptance.requests:
+        pairs["drafts"] = (tally.acceptance.steps, evidence.delta(DRAFTS))
+        pairs["accepted"] = (tally.acceptance.accepted, evidence.delta(ACCEPTED_TOKENS))
+    # a server also counts the tokens of requests that failed later; their records hold none
+    if tally.recorded == tally.outcomes[Outcome.GOOD]:
+        pairs["output tokens"] = (tally.output_tokens, evidence.delta(GENERATION_TOKENS))
+    return pairs
 
 
 def _agreement(pairs: dict[str, tuple[int, Delta]]) -> Check:
@@ -269,7 +305,8 @@ def _agreement(pairs: dict[str, tuple[int, Delta]]) -> Check:
     parts, worst = [], 0.0
     for name, (recorded, delta) in pairs.items():
         counted = delta.value or 0.0
-        figures[f"{name}_recorded"], figures[f"{name}_counted"] = recorded, counted
+        key = name.replace(" ", "_")
+        figures[f"{key}_recorded"], figures[f"{key}_counted"] = recorded, counted
         worst = max(worst, abs(recorded - counted) / max(recorded, counted, 1))
         parts.append(f"{name} {recorded} in records, {counted:.0f} counted")
     notes = sorted({delta.note for _, delta in pairs.values() if delta.note})
@@ -283,10 +320,12 @@ def _agreement(pairs: dict[str, tuple[int, Delta]]) -> Check:
 
 def prefix_cache(evidence: Evidence) -> Check:
     """The prefix cache helped no more than the plan says."""
-    queries = evidence.delta(PREFIX_CACHE_QUERIES).value
-    hits = evidence.delta(PREFIX_CACHE_HITS).value
+    asked, found = evidence.delta(PREFIX_CACHE_QUERIES), evidence.delta(PREFIX_CACHE_HITS)
+    queries, hits = asked.value, found.value
     if queries is None or hits is None:
-        return _ok("prefix_cache", "the server keeps no prefix cache counters")
+        message = f"prefix cache not checked: {asked.note or found.note}"
+        judge = _warn if evidence.server.prefix_caching else _ok
+        return judge("prefix_cache", message)
     share = hits / queries if queries else 0.0
     message = (
         f"prefix cache {_percent(share)} of prompt tokens, limit {_percent(PREFIX_CACHE_LIMIT)}"

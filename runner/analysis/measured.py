@@ -32,7 +32,7 @@ class MeasuredAttempt:
     """One attempt of a cell. Only an `included` one has figures.
 
     `path` is the attempt's folder relative to the run; `number` is 0 for a cell that never
-    started.
+    started. `server_attempt` is the start of the server that it was measured on.
     """
 
     cell: CellPlan
@@ -42,6 +42,7 @@ class MeasuredAttempt:
     status: Status
     reason: Reason | None
     message: str
+    server_attempt: int | None = None
     counts: RequestCounts | None = None
     checks: tuple[Check, ...] = ()
     included: bool = False
@@ -83,7 +84,8 @@ def measure_run(root: Path) -> MeasuredRun:
     """Read a run folder, finished or not, and measure the cells that succeeded.
 
     Raises:
-        ArtifactError: plan, journal, a result or the records of a success can't be read.
+        ArtifactError: plan, journal, a result or the records of a success can't be read, or
+            the records are no longer those that the verdict was made on.
     """
     plan = _read_plan(root)
     state = derive(plan, replay(_journal(root)))
@@ -203,6 +205,13 @@ def _measured(
     for record in read_records(root / layout.exports / FILE_NAME):
         pool.add(record)
         speed.add(record)
+    if result.counts is not None and speed.requests != result.counts.good:
+        raise ArtifactError(
+            f"the records hold {speed.requests} good requests, the verdict on them saw "
+            f"{result.counts.good}",
+            where=str(root / layout.exports / FILE_NAME),
+            next_step="runner artifacts verify RUN",
+        )
     speculative = server.speculative is not None
     return MeasuredAttempt(
         cell=cell,
@@ -212,6 +221,7 @@ def _measured(
         status=result.status,
         reason=result.reason,
         message=result.message,
+        server_attempt=result.server_attempt,
         counts=result.counts,
         checks=result.checks,
         included=True,

@@ -11,6 +11,7 @@ from runner.analysis.records import Outcome, RequestRecord
 
 COALESCED_LIMIT = 0.05
 """Largest share of requests whose stream arrived in lumps."""
+IN_LUMPS = "streams arrived in lumps"
 READS_LIMIT = 0.5
 """A response with fewer socket reads per streamed piece than this arrived in lumps."""
 
@@ -117,7 +118,7 @@ class SpeedPool:
         refused = None
         if self.coalesced > COALESCED_LIMIT * count:
             refused = (
-                f"streams arrived in lumps: {self.coalesced} of {count} requests "
+                f"{IN_LUMPS}: {self.coalesced} of {count} requests "
                 f"({self.zero_itl} with no time at all between tokens), "
                 f"limit {100 * COALESCED_LIMIT:.0f} %"
             )

@@ -16,12 +16,19 @@ RowKey = tuple[str, int]
 
 @dataclass
 class RecordTally:
-    """Counts over measured requests; `seen` counts how often each (id, turn) was recorded."""
+    """Counts over measured requests; `seen` counts how often each (id, turn) was recorded.
+
+    `output_tokens`, `latency_ms` (sums) and the window are those of the good requests.
+    """
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     error_kinds: Counter[str] = field(default_factory=Counter)
     seen: Counter[RowKey] = field(default_factory=Counter)
     acceptance: AcceptancePool = field(default_factory=AcceptancePool)
+    output_tokens: int = 0
+    latency_ms: float = 0.0
+    first_start_ns: int | None = None
+    last_end_ns: int = 0
     longest_output_tokens: int = 0
     above_cap: int = 0
     torn_lines: int = 0
@@ -32,16 +39,32 @@ class RecordTally:
         """Requests that have a record, whatever their outcome."""
         return self.outcomes.total()
 
+    @property
+    def mean_in_flight(self) -> float | None:
+        """Good requests under way on average; None where no request tells its times."""
+        if self.first_start_ns is None or self.last_end_ns <= self.first_start_ns:
+            return None
+        return self.latency_ms * 1e6 / (self.last_end_ns - self.first_start_ns)
+
     def add(self, record: RequestRecord, output_cap: int) -> None:
         """Take one request in; `output_cap` is the most tokens that it may have."""
         self.outcomes[record.outcome] += 1
         self.seen[record.id, record.turn] += 1
         self.acceptance.add(record)
+        if record.outcome is Outcome.GOOD:
+            self._add_good(record)
         if record.error is not None and record.outcome is Outcome.ERROR:
             self.error_kinds[record.error.kind] += 1
         tokens = record.output_tokens or 0
         self.longest_output_tokens = max(self.longest_output_tokens, tokens)
         self.above_cap += tokens > output_cap
+
+    def _add_good(self, record: RequestRecord) -> None:
+        self.output_tokens += record.output_tokens or 0
+        self.latency_ms += record.latency_ms or 0.0
+        first = self.first_start_ns
+        self.first_start_ns = record.start_ns if first is None else min(first, record.start_ns)
+        self.last_end_ns = max(self.last_end_ns, record.end_ns)
 
     def counts(self, planned: int) -> RequestCounts:
         """The counts that stand beside every number of the cell."""

@@ -16,6 +16,7 @@ from runner.analysis.prometheus import (
     ACCEPTED_TOKENS,
     DRAFT_TOKENS,
     DRAFTS,
+    GENERATION_TOKENS,
     PREFIX_CACHE_HITS,
     PREFIX_CACHE_QUERIES,
     Delta,
@@ -39,6 +40,7 @@ CHECKS: tuple[Callable[[Evidence], Check], ...] = (
     checks.rows,
     checks.empty,
     checks.output_cap,
+    checks.in_flight,
     checks.drafter_ran,
     checks.per_request_metrics,
     checks.counters,
@@ -55,6 +57,7 @@ _COUNTERS = (
     DRAFT_TOKENS,
     ACCEPTED_TOKENS,
     ACCEPTED_PER_POSITION,
+    GENERATION_TOKENS,
     PREFIX_CACHE_QUERIES,
     PREFIX_CACHE_HITS,
 )

@@ -230,6 +230,9 @@ class LogReader:
             offset = max(offset, offset_of_tail(connection, path, self.choice.tail))
         return offset
 
+    def _read_bytes(self) -> int:
+        return sum(cursor.offset for cursor in self._cursors.values())
+
     def _advance(self, state: RunState) -> Iterator[LogLine]:
         self._add_cursors(state)
         for cursor in list(self._cursors.values()):
@@ -245,7 +248,11 @@ class LogReader:
                 whole = self.reader.complete() if state.status.final else False
                 if not state.status.final:
                     state = self.reader.state()
+                read = self._read_bytes()
                 yield from self._advance(state)
+                if self._read_bytes() > read:
+                    # somebody writes: asking the engine would cost lag, and the host its time
+                    alive_at, suspected = self.clock(), False
                 if state.status.final:
                     final_at = self.clock() if final_at is None else final_at
                     if whole or self.clock() - final_at > _MANIFEST_WAIT_S:

@@ -46,6 +46,9 @@ _OWNED_FLAGS: Mapping[str, str] = {
     "-tp": "server.tensor_parallel_size",
 }
 
+_CONFIG_FILE = "--config"
+_SHORTEST_PREFIX = len("--x")
+
 # Accepted drafts at a chosen rate, whatever the text: no measurement of a model.
 _SYNTHETIC = (
     "rejection_sample_method",
@@ -145,9 +148,15 @@ def argument_findings(job: MatrixJob, names: Sequence[str]) -> Iterator[Finding]
     ]
     for subject, arguments in sources:
         for argument in arguments:
-            flag = _flag(argument)
+            flag = _owned(_flag(argument))
             owner = _OWNED_FLAGS.get(flag)
-            if owner is not None:
+            if flag == _CONFIG_FILE:
+                yield error(
+                    subject,
+                    f"'{flag}' takes flags from a file that the plan does not see",
+                    f"write them into {subject} itself",
+                )
+            elif owner is not None:
                 yield error(
                     subject,
                     f"'{flag}' repeats a flag that is set from {owner}",
@@ -160,6 +169,13 @@ def argument_findings(job: MatrixJob, names: Sequence[str]) -> Iterator[Finding]
                     "synthetic acceptance says nothing about a model and is not measured here",
                     f"remove it from {subject}",
                 )
+
+
+def _owned(flag: str) -> str:
+    """The owned flag that vLLM would complete this one to; the flag itself where there is none."""
+    if flag in _OWNED_FLAGS or not flag.startswith("--") or len(flag) < _SHORTEST_PREFIX:
+        return flag
+    return next((owned for owned in _OWNED_FLAGS if owned.startswith(flag)), flag)
 
 
 def _flag(argument: str) -> str:

@@ -6,6 +6,7 @@ import shlex
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from runner.analysis.differences import server_differences
 from runner.analysis.measured import MeasuredRun
 from runner.analysis.pairing import throughput_ratios
 from runner.analysis.pooling import pool_acceptance
@@ -15,6 +16,7 @@ from runner.report.tables import (
     Links,
     Table,
     acceptance_table,
+    difference_tables,
     escape,
     latency_table,
     left_out_table,
@@ -58,6 +60,9 @@ def render_readme(run: MeasuredRun, *, prefix: str, plots: frozenset[str]) -> st
         positions=position_table(pools, links),
         throughput=throughput_tables(run, links),
         latency=latency_table(run, links),
+        differences=difference_tables(server_differences(run), links),
+        order=[server.configuration for server in run.plan.servers],
+        once=max((cell.repeat for cell in run.plan.cells), default=1) == 1,
         left_out=left_out_table(run, links),
         warnings=_warnings(run, links),
         servers=_commands(run),

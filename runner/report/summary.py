@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from runner.analysis.differences import ServerDifferences, server_differences
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.measurements import Measurement
 from runner.analysis.pairing import throughput_ratios
@@ -19,6 +22,7 @@ def build_summary(run: MeasuredRun) -> Json:
         "run": _run(run),
         "cells": [_cell(attempt, ratios.get(attempt.cell.id)) for attempt in run.included],
         "pooled": [_pooled(pooled) for pooled in pool_acceptance(run.attempts)],
+        "differences": [_differences(item) for item in server_differences(run)],
         "left_out": [_identity(attempt) for attempt in run.left_out],
     }
 
@@ -74,4 +78,14 @@ def _pooled(pooled: PooledAcceptance) -> Json:
         "method": speculative.method if speculative else None,
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else None,
         "figures": figures_json(pooled.measurements, pooled.paths),
+    }
+
+
+def _differences(item: ServerDifferences) -> Json:
+    return {
+        "configuration": item.configuration,
+        "baseline": item.baseline,
+        "not_compared": list(item.not_compared),
+        "servers": list(item.paths),
+        "settings": [asdict(one) for one in item.differences],
     }

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from runner.analysis.differences import ServerDifferences
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.measurements import Measurement
 from runner.analysis.pairing import throughput_ratios
 from runner.analysis.pooling import PooledAcceptance
+from runner.analysis.speed import IN_LUMPS
 from runner.report.figures import by_metric, number, percent, throughput
 
 NOTHING = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
+
+LENGTH_TOLERANCE = 0.01
+"""Answers of a pair that differ more in their summed length are told."""
 
 Formatter = Callable[[float], str]
 
@@ -124,6 +129,7 @@ def _throughput_table(
     attempts = _by_place(run, prompts)
     configurations = _configurations(run, prompts)
     repeats = max((repeat for _, repeat, _ in attempts), default=1)
+    baselines = {server.id: server.configuration for server in run.plan.servers}
     header = ["concurrency", *(["repeat"] if repeats > 1 else [])]
     for name, compared in configurations.items():
         header += [f"{name} (tokens/s)", *(["× baseline"] if compared else [])]  # noqa: RUF001
@@ -138,8 +144,68 @@ def _throughput_table(
                 row.append(_ratio_cell(attempt, ratio, links))
             if attempt and attempt.included and ratio and ratio.value is None:
                 notes.append(f"No ratio for {attempt.cell.id}: {ratio.unavailable}.")
+            if attempt and attempt.server.baseline:
+                other = attempts.get((concurrency, repeat, baselines[attempt.server.baseline]))
+                notes += _length_note(attempt, other)
         rows.append(tuple(row))
+    notes += _busy_note(attempts.values())
     return Table(prompts, tuple(header), tuple(rows), tuple(map(escape, notes)))
+
+
+def _busy_note(attempts: Iterable[MeasuredAttempt]) -> list[str]:
+    lumps = [
+        attempt.cell.id
+        for attempt in attempts
+        if attempt.included
+        and (seen := attempt.figure("interactivity")) is not None
+        and (seen.unavailable or "").startswith(IN_LUMPS)
+    ]
+    if not lumps:
+        return []
+    return [
+        f"The streams of {', '.join(lumps)} arrived in lumps. A busy machine is the usual cause, "
+        "and that slows the whole cell: this throughput, and ratios with it, may be off."
+    ]
+
+
+def _length_note(attempt: MeasuredAttempt, baseline: MeasuredAttempt | None) -> list[str]:
+    """Answers of a pair may differ in length: batch sizes change numerics, and those the text."""
+    if baseline is None or not (attempt.included and baseline.included):
+        return []
+    ours, theirs = attempt.figure("output_tokens"), baseline.figure("output_tokens")
+    if ours is None or theirs is None or not ours.value or not theirs.value:
+        return []
+    if abs(ours.value - theirs.value) <= LENGTH_TOLERANCE * theirs.value:
+        return []
+    return [
+        f"Answers of {attempt.cell.id} have {ours.value} tokens in all, those of "
+        f"{baseline.cell.id} {theirs.value}."
+    ]
+
+
+def difference_tables(found: Iterable[ServerDifferences], links: Links) -> tuple[Table, ...]:
+    """For each configuration: what differs from its baseline, and what is known to explain it."""
+    return tuple(_difference_table(item, links) for item in found)
+
+
+def _difference_table(item: ServerDifferences, links: Links) -> Table:
+    rows = tuple(
+        (
+            escape(one.setting),
+            escape(one.baseline),
+            escape(one.other),
+            escape(one.why) if one.why else "**not explained by speculation**",
+        )
+        for one in item.differences
+    )
+    header = ("setting", item.baseline, item.configuration, "why")
+    notes = [
+        f"Effective settings were not compared: `{name}` kept no answer of `/server_info`."
+        for name in item.not_compared
+    ]
+    told = [links.to(path, path) for path in item.paths]
+    notes += [f"From {', '.join(told)} and the plan."] if told else []
+    return Table(f"{item.configuration} and {item.baseline}", header, rows, tuple(notes))
 
 
 def latency_table(run: MeasuredRun, links: Links) -> Table:
@@ -156,6 +222,7 @@ def latency_table(run: MeasuredRun, links: Links) -> Table:
                 attempt.cell.prompts,
                 str(attempt.cell.concurrency),
                 attempt.server.configuration,
+                str(attempt.counts.good) if attempt.counts else NOTHING,
                 links.to(_text(seen, number, "refused"), attempt.path),
                 links.to(_text(figures["inter_token_latency"], number, "refused"), attempt.path),
                 links.to(_text(first.get(_MEDIAN), number, "refused"), attempt.path),
@@ -169,6 +236,7 @@ def latency_table(run: MeasuredRun, links: Links) -> Table:
         "prompts",
         "concurrency",
         "configuration",
+        "requests",
         "[interactivity](#interactivity-per-user) (tokens/s per user)",
         "mean time between tokens (ms)",
         "median time to first token (ms)",

@@ -22,8 +22,9 @@ from runner.supervisor.logs import LogPump
 from runner.supervisor.server import RunningServer, proof_body
 
 _POLL_S = 0.3
-_SETTLE_TRIES = 20
-_SETTLE_S = 0.25
+_SETTLE_TRIES = 50
+# vLLM counts a step in the very turn of its event loop that hands out the step's tokens
+_SETTLE_S = 0.1
 _COUNTED = ("vllm:spec_decode_", "vllm:generation_tokens_total", "vllm:request_success_total")
 
 

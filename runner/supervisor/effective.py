@@ -9,6 +9,16 @@ from runner.models.plan import ServerPlan
 from runner.models.result import Check, Verdict
 from runner.models.status import Reason
 
+_CHOICES = (
+    "draft_tensor_parallel_size",
+    "parallel_drafting",
+    "prompt_lookup_max",
+    "prompt_lookup_min",
+    "revision",
+)
+"""Compared where the plan sets them and the server tells them; some methods draft in parallel
+without being asked."""
+
 
 def check_served_name(models: Mapping[str, Any] | None, server: ServerPlan) -> Check:
     """The answer of `/v1/models` must hold the served name, which carries this run's nonce."""
@@ -50,6 +60,8 @@ def check_speculation(info: Mapping[str, Any] | None, server: ServerPlan) -> Che
     }
     if wanted.model is not None:
         keys["model"] = wanted.model
+    chosen = wanted.model_dump(mode="json", exclude_none=True)
+    keys |= {key: chosen[key] for key in _CHOICES if chosen.get(key) and key in found}
     # an older server does not know every key: what it does not have, it cannot have switched on
     present = {
         key: found.get(key, False if value is False else None) for key, value in keys.items()

@@ -112,6 +112,13 @@ def test_figures_are_a_value_or_a_reason(demo_run: Path) -> None:
         assert (frame["value"].isna() == frame["unavailable"].notna()).all()
 
 
+def test_records_that_were_cut_after_the_verdict(demo_run: Path) -> None:
+    path = demo_run / "cells/ngram-code-c4-r1/attempt-1/load/aiperf/profile_export.jsonl"
+    path.write_bytes(path.read_bytes()[:-700])
+    with pytest.raises(ArtifactError, match="hold 39 good requests, the verdict on them saw 40"):
+        measure_run(demo_run)
+
+
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"plan\.json can't be read"):
         measure_run(tmp_path)

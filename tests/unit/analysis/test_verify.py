@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -10,52 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.verify import CHECKS, verdict, verify_cell
-from runner.models.plan import CellPlan, ServerPlan
-from runner.models.result import Check, RequestCounts, Verdict
+from runner.analysis.verify import CHECKS
+from runner.models.result import RequestCounts, Verdict
 from runner.models.status import Reason, Status
 from tests.fixtures.run_folder import (
     NGRAM,
     TWIN,
     cell_plan,
-    counters_text,
     exports_of,
     server_plan,
 )
-
-BEFORE = counters_text(10, 40, 20)
-AFTER = counters_text(715, 2780, 1418)
-"""Growth that AIPerf saw on the server of `coalesced_ngram_c4`: 705, 2740, 1398."""
-
-
-def ngram_cell() -> CellPlan:
-    return cell_plan("ngram", "code", 4, exports_of("coalesced_ngram_c4"))
-
-
-def verify(
-    cell: CellPlan,
-    exports: Path,
-    *,
-    server: ServerPlan | None = None,
-    before: str | None = BEFORE,
-    after: str | None = AFTER,
-    exit_code: int | None = 0,
-) -> tuple[RequestCounts, dict[str, Check], tuple[Status, Reason, str]]:
-    server = server or server_plan("ngram", NGRAM)
-    counts, checks = verify_cell(cell, server, exports, before, after, exit_code)
-    return counts, {check.name: check for check in checks}, verdict(checks)
-
-
-def edited(tmp_path: Path, name: str, change) -> Path:
-    """A copy of recorded exports with every record changed in place."""
-    folder = tmp_path / name
-    shutil.copytree(exports_of(name), folder)
-    path = folder / "profile_export.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    for index, record in enumerate(records):
-        change(index, record)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return folder
+from tests.unit.analysis.judged import BEFORE, edited, ngram_cell, verify
 
 
 def test_whole_cell_passes_every_check() -> None:
@@ -68,16 +32,44 @@ def test_whole_cell_passes_every_check() -> None:
     assert len(checks) == len(CHECKS)
     assert checks["counters"].message == (
         "drafts 705 in records, 705 counted; accepted 1398 in records, 1398 counted; "
-        "0 % apart, limit 2 %"
+        "output tokens 2560 in records, 2560 counted; 0 % apart, limit 2 %"
     )
 
 
-def test_baseline_passes() -> None:
-    exports = exports_of("pinned_base_c1")
-    cell = cell_plan("baseline", "chat", 1, exports)
+def test_cancelled_request_is_refused(tmp_path: Path) -> None:
+    def cancel(index: int, record: dict) -> None:
+        record["metadata"]["was_cancelled"] = index == 3
+
+    exports = edited(tmp_path, "coalesced_ngram_c4", cancel)
+    counts, checks, outcome = verify(ngram_cell(), exports, before=None, after=None)
+    assert (counts.recorded, counts.good, counts.cancelled) == (40, 39, 1)
+    assert checks["rows"].verdict is Verdict.OK
+    assert outcome[1:] == (
+        Reason.INCOMPLETE,
+        "1 of 40 recorded requests were cancelled, limit 0",
+    )
+
+
+def test_clock_that_was_set_back_is_refused(tmp_path: Path) -> None:
+    """The second half begins four seconds earlier, so the window is shorter."""
+
+    def set_back(index: int, record: dict) -> None:
+        if index >= 8:
+            record["metadata"]["request_start_ns"] -= 4_000_000_000
+            record["metadata"]["request_end_ns"] -= 4_000_000_000
+
+    cell = cell_plan("baseline", "chat", 1, exports_of("pinned_base_c1"))
     server = server_plan("baseline")
-    _, _, outcome = verify(cell, exports, server=server, before=None, after=None)
-    assert outcome == (Status.SUCCEEDED, Reason.COMPLETED, "every check passed")
+    exports = edited(tmp_path, "pinned_base_c1", set_back)
+    _, checks, outcome = verify(cell, exports, server=server, before=None, after=None)
+    assert outcome[1] is Reason.CONFIGURATION_DIFFERS
+    assert outcome[2].startswith("1.")
+    assert outcome[2].endswith(
+        " requests under way on average, concurrency 1; the clock was set back, or the load was "
+        "another one than planned"
+    )
+    _, checks, _ = verify(cell, exports_of("pinned_base_c1"), server=server)
+    assert checks["in_flight"].message == "0.99 requests under way on average, concurrency 1"
 
 
 def test_half_failed_is_refused_although_aiperf_ended_with_0() -> None:
@@ -224,6 +216,16 @@ def test_drafter_that_did_not_run_is_refused() -> None:
     assert checks["per_request_metrics"].reason is Reason.METRICS_MISSING
 
 
+def test_k_that_nobody_tells_is_a_warning(tmp_path: Path) -> None:
+    def drop(index: int, record: dict) -> None:
+        del record["spec_decode_acceptance"]
+
+    exports = edited(tmp_path, "coalesced_ngram_c4", drop)
+    _, checks, _ = verify(ngram_cell(), exports)
+    assert checks["drafter_ran"].verdict is Verdict.WARN
+    assert checks["drafter_ran"].message == "ngram drafted, its k is not known; the plan says 4"
+
+
 def test_other_k_is_refused() -> None:
     server = server_plan("twin", TWIN)
     _, _, outcome = verify(ngram_cell(), exports_of("coalesced_ngram_c4"), server=server)
@@ -256,66 +258,6 @@ def test_missing_figures_are_refused_only_where_they_were_asked_for(tmp_path: Pa
     _, checks, outcome = verify(ngram_cell(), exports, server=server, before=None, after=None)
     assert checks["per_request_metrics"].verdict is Verdict.WARN
     assert outcome[0] is Status.SUCCEEDED
-
-
-@pytest.mark.parametrize(
-    ("drafts", "accepted", "reason"),
-    [
-        (715, 1418, None),
-        # 705 recorded of 719 counted is 1.9 % apart, 705 of 720 is 2.1 %
-        (729, 1418, None),
-        (730, 1418, Reason.COUNTERS_DISAGREE),
-        (715, 1518, Reason.COUNTERS_DISAGREE),
-        (5, 10, Reason.SERVER_DIED),
-    ],
-)
-def test_counters_against_records(drafts: int, accepted: int, reason: Reason | None) -> None:
-    after = counters_text(drafts, 2780, accepted)
-    _, checks, _ = verify(ngram_cell(), exports_of("coalesced_ngram_c4"), after=after)
-    assert checks["counters"].reason is reason
-
-
-def test_unknown_counters_are_a_warning_not_zero() -> None:
-    _, checks, outcome = verify(ngram_cell(), exports_of("coalesced_ngram_c4"), after=None)
-    assert checks["counters"].verdict is Verdict.WARN
-    assert checks["drafter_ran"].figures["drafts_counted"] is None
-    assert outcome[0] is Status.SUCCEEDED
-
-
-def test_unreadable_scrape_is_a_warning() -> None:
-    _, checks, _ = verify(
-        ngram_cell(), exports_of("coalesced_ngram_c4"), after="<html>502 Bad Gateway</html>\n"
-    )
-    assert checks["counters"].verdict is Verdict.WARN
-    assert "not in the Prometheus text format" in checks["counters"].message
-
-
-@pytest.mark.parametrize(
-    ("caching", "hits", "expected"),
-    [
-        (False, 100, Verdict.OK),
-        (False, 9000, Verdict.REFUSE),
-        (True, 9000, Verdict.WARN),
-    ],
-)
-def test_prefix_cache(caching: bool, hits: int, expected: Verdict) -> None:
-    def scrape(queries: int, found: int) -> str:
-        return (
-            "# TYPE vllm:prefix_cache_queries_total counter\n"
-            f'vllm:prefix_cache_queries_total{{engine="0"}} {queries}\n'
-            "# TYPE vllm:prefix_cache_hits_total counter\n"
-            f'vllm:prefix_cache_hits_total{{engine="0"}} {found}\n'
-        )
-
-    server = server_plan("ngram", NGRAM).model_copy(update={"prefix_caching": caching})
-    _, checks, _ = verify(
-        ngram_cell(),
-        exports_of("coalesced_ngram_c4"),
-        server=server,
-        before=BEFORE + scrape(10000, 0),
-        after=AFTER + scrape(20000, hits),
-    )
-    assert checks["prefix_cache"].verdict is expected
 
 
 def test_supervisor_side_needs_no_pandas() -> None:

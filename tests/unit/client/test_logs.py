@@ -133,6 +133,24 @@ def test_following_a_lost_run_ends_with_the_next_step(box: FolderHost) -> None:
     assert caught.value.next_step == f"runner resume {run.ref.run_id}"
 
 
+def test_the_engine_is_not_asked_while_lines_come(box: FolderHost) -> None:
+    run = box.add_run()
+    said = [lambda n=n: run.say(str(n)) for n in range(60)]
+    clock = Clock(iter([*said, run.end]))
+    assert texts(log_reader(box, run, LogChoice(follow=True), clock)) == [str(n) for n in range(60)]
+    assert clock.now > 15
+    assert box.calls() == []
+
+
+def test_the_engine_is_asked_when_no_line_comes(box: FolderHost) -> None:
+    run = box.add_run()
+    silence = [lambda: None for _ in range(60)]
+    clock = Clock(iter([*silence, run.end]))
+    assert texts(log_reader(box, run, LogChoice(follow=True), clock)) == []
+    asked = [call.split()[0] for call in box.calls()]
+    assert asked == ["inspect"] * 3
+
+
 def test_a_supervisor_that_is_being_restarted_is_waited_for(box: FolderHost) -> None:
     run = box.add_run()
     run.supervisor(False)

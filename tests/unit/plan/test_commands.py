@@ -106,6 +106,8 @@ def test_speculative_config_says_switches_only_when_on() -> None:
         ("-tp", "-tp", "server.tensor_parallel_size"),
         ("--api-key=s3cret", "--api-key", "environment VLLM_API_KEY"),
         ("--port", "--port", "the plan"),
+        ("--max-model", "--max-model-len", "server.max_model_len"),
+        ("--no-enable-prefix", "--enable-prefix-caching", "server.prefix_caching"),
     ],
 )
 def test_extra_argument_that_the_plan_sets(
@@ -124,6 +126,10 @@ def test_other_extra_arguments_are_the_users(make_inputs: Any) -> None:
     plan = build_plan(make_inputs({"server.extra_arguments": ["--block-size", "--host.x", "16"]}))
     assert errors(plan) == [
         ("server.extra_arguments", "'--host' repeats a flag that is set from the plan")
+    ]
+    hidden = build_plan(make_inputs({"server.extra_arguments": ["--config", "/models/a.yaml"]}))
+    assert errors(hidden) == [
+        ("server.extra_arguments", "'--config' takes flags from a file that the plan does not see")
     ]
     free = build_plan(make_inputs({"server.extra_arguments": ["--block-size", "-1", "dtype"]}))
     assert free.findings == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from runner.models.status import Reason, Status
 from runner.report.plots import draw_acceptance, draw_curves, draw_positions
 from runner.report.series import acceptance_bars, interactivity_curves, throughput_curves
 from runner.report.write import ReportPaths
-from tests.fixtures.run_folder import RunFolder, build_demo_run, cell_plan, exports_of
+from tests.fixtures.run_folder import NGRAM, RunFolder, build_demo_run, cell_plan, exports_of
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,45 @@ def test_coverage_and_left_out_are_said(report: ReportPaths) -> None:
     assert "cancelled: 28 of 200 requests recorded" in text
     assert "[refused](../cells/ngram-code-c4-r1/attempt-1/)" in text
     assert "No ratio for ngram-code-c2-r1: cell baseline-code-c2-r1 is PENDING" in text
+
+
+def test_doubts_are_said(report: ReportPaths) -> None:
+    text = report.readme.read_text()
+    assert "in the order baseline, ngram, twin: a host that got slower" in text
+    assert "Effective settings were not compared: `twin` kept no answer" in text
+    assert "Every cell was measured once" in text
+    assert (
+        "The streams of baseline-code-c4-r1, ngram-code-c4-r1, twin-code-c4-r1 arrived in lumps."
+        in text.replace("ngram-code-c2-r1, ", "")
+    )
+    differences = load(report)["differences"]
+    assert [(one["configuration"], one["not_compared"]) for one in differences] == [
+        ("ngram", ["ngram", "baseline"]),
+        ("twin", ["twin", "baseline"]),
+    ]
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(60, False), (30, True)])
+def test_answers_of_another_length_are_said(tmp_path: Path, tokens: int, said: bool) -> None:
+    def shorter(exports: Path) -> Path:
+        folder = tmp_path / "shorter"
+        shutil.copytree(exports, folder)
+        path = folder / "profile_export.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0]["metrics"]["usage_completion_tokens"]["value"] = tokens
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    run = RunFolder(tmp_path / "run")
+    run.server("baseline")
+    run.server("ngram", NGRAM)
+    base = shorter(exports_of("coalesced_base_c4"))
+    run.record(run.plan(cell_plan("baseline", "code", 4, base)), base)
+    drafted = exports_of("coalesced_ngram_c4")
+    run.record(run.plan(cell_plan("ngram", "code", 4, drafted)), drafted)
+    text = report_run(run.write()).readme.read_text()
+    sentence = "Answers of ngram-code-c4-r1 have 2560 tokens in all, those of baseline-code-c4-r1"
+    assert (f"{sentence} {2560 - 64 + tokens}." in text) is said
 
 
 def test_summary_of_a_perfect_drafter_is_exact(report: ReportPaths) -> None:

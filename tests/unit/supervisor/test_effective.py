@@ -118,14 +118,27 @@ def test_all_differences_are_told_at_once(info: dict[str, Any]) -> None:
     message = refused(effective.check_speculation(info, server_plan("ngram", NGRAM)))
     assert message == (
         "method is 'draft_model', the plan says 'ngram'; "
-        "num_speculative_tokens is 3, the plan says 4"
+        "num_speculative_tokens is 3, the plan says 4; "
+        "prompt_lookup_max is 0, the plan says 4; "
+        "prompt_lookup_min is 0, the plan says 2"
     )
 
 
 def test_a_method_without_a_model_is_not_compared_by_model(info: dict[str, Any]) -> None:
-    ngram = changed(info, method="ngram", num_speculative_tokens=4, model="/models/tiny")
+    ngram = changed(
+        info,
+        method="ngram",
+        num_speculative_tokens=4,
+        model="/models/tiny",
+        prompt_lookup_max=4,
+        prompt_lookup_min=2,
+    )
     check = effective.check_speculation(ngram, server_plan("ngram", NGRAM))
     assert check.verdict is Verdict.OK
+    ngram["vllm_config"]["speculative_config"]["prompt_lookup_min"] = 4
+    assert refused(effective.check_speculation(ngram, server_plan("ngram", NGRAM))) == (
+        "prompt_lookup_min is 4, the plan says 2"
+    )
 
 
 def test_adaptive_verification_that_nobody_asked_for(info: dict[str, Any]) -> None:

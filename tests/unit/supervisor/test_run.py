@@ -265,7 +265,7 @@ def test_a_load_that_can_not_be_watched_is_ended_before_the_counters_are_read(
 
 
 @pytest.mark.parametrize(
-    ("drafts", "settled"), [((1, 1), 1), ((1, 2, 2), 2), ((1, 2, 3, 3), 3), (range(99), 20)]
+    ("drafts", "settled"), [((1, 1), 1), ((1, 2, 2), 2), ((1, 2, 3, 3), 3), (range(99), 50)]
 )
 def test_counters_are_read_when_they_are_at_rest(
     quick: None, drafts: Sequence[int], settled: int

@@ -1,0 +1,260 @@
+"""What differs between a baseline server and another one, the drafter and all the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from runner.analysis.measured import MeasuredRun
+from runner.models.layout import RunLayout, ServerLayout
+from runner.models.plan import ServerPlan
+
+Settings = Mapping[str, str]
+
+ABSENT = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
+SPECULATION = "speculative_config"
+BY_PLAN = "set by the job or the plan"
+
+_LAYOUT = RunLayout(PurePosixPath())
+_LONGEST_VALUE = 120
+_STARTED = "Application startup complete"
+_RUNNERS = (
+    (re.compile(r"using the V1 model runner instead"), "V1"),
+    (re.compile(r"Using V2 Model Runner"), "V2"),
+)
+_ATTENTION = re.compile(r"Using (\S+) attention backend out of")
+
+# Names, addresses and numbers of one server process: equal servers differ in them.
+_IDENTITY = re.compile(
+    r"instance_id|model_config\.served_model_name|.*_(ip|port|port_list)|(.*\.)?_[^.]*"
+)
+# Of a server's own speculative settings the few that say what drafts.
+_SPECULATIVE = ("method", "num_speculative_tokens", "model", "enable_adaptive_verification")
+_MEMORY = "memory left for the KV cache; a drafter takes some of it"
+_GRAPHS = "vLLM fits its graphs to k + 1 tokens for each request"
+WHY: Mapping[str, str] = {
+    SPECULATION: "the drafter itself",
+    "observability_config.per_request_spec_decode_metrics": "asked for by the plan: a server that "
+    "speculates reports acceptance for each request",
+    "scheduler_config.max_num_scheduled_tokens": "vLLM sets it when it speculates; where it is "
+    "null, max_num_batched_tokens holds",
+    "scheduler_config.async_scheduling": "vLLM switches it off for some methods",
+    "parallel_config.disable_nccl_for_dp_synchronization": "follows the request for async "
+    "scheduling; matters to data parallelism only",
+    "cache_config.num_gpu_blocks": _MEMORY,
+    "cache_config.kv_cache_size_tokens": _MEMORY,
+    "cache_config.kv_cache_max_concurrency": _MEMORY,
+    "compilation_config.cudagraph_mode": _GRAPHS,
+    "compilation_config.cudagraph_capture_sizes": _GRAPHS,
+    "compilation_config.max_cudagraph_capture_size": _GRAPHS,
+    "model runner": "vLLM chooses it by method",
+}
+"""What vLLM or the plan changes when a server speculates. Any other difference has no reason."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting with both values. `why` is None where speculation does not explain it."""
+
+    setting: str
+    baseline: str
+    other: str
+    why: str | None
+
+
+@dataclass(frozen=True)
+class ServerDifferences:
+    """One configuration against its baseline.
+
+    `not_compared` names the configurations whose effective configuration was not kept: what they
+    chose by themselves is then unknown. `paths` are the folders of both sides' servers, where kept.
+    """
+
+    configuration: str
+    baseline: str
+    differences: tuple[Difference, ...]
+    not_compared: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+def effective_settings(info: Mapping[str, Any]) -> Settings:
+    """The answer of `/server_info` as flat settings, without what names one server process."""
+    config = info.get("vllm_config")
+    found = dict(config) if isinstance(config, Mapping) else {}
+    speculative = found.pop(SPECULATION, None)
+    settings = {key: _text(value) for key, value in _flat(found) if not _IDENTITY.fullmatch(key)}
+    return {**settings, SPECULATION: _speculation(speculative)}
+
+
+def logged_settings(lines: Iterable[str]) -> Settings:
+    """Model runner and attention backends, as the log of a starting server names them."""
+    runner, backends = None, dict[str, None]()
+    for line in lines:
+        if _STARTED in line:
+            break
+        runner = next((name for words, name in _RUNNERS if words.search(line)), runner)
+        if found := _ATTENTION.search(line):
+            backends[found[1]] = None
+    settings = {"model runner": runner, "attention backend": ", ".join(backends)}
+    return {key: value for key, value in settings.items() if value}
+
+
+def planned_settings(server: ServerPlan, baseline: ServerPlan) -> tuple[Settings, Settings]:
+    """Environment and own arguments of a server and of its baseline."""
+    ours, theirs = _arguments(server), _arguments(baseline)
+    common = 0
+    while common < min(len(ours), len(theirs)) and ours[common] == theirs[common]:
+        common += 1
+    first, second = (
+        {
+            **{f"environment {name}": value for name, value in one.container.environment.items()},
+            **({"arguments": shlex.join(own[common:])} if own[common:] else {}),
+        }
+        for one, own in ((server, ours), (baseline, theirs))
+    )
+    return first, second
+
+
+def differences(baseline: Settings, other: Settings) -> tuple[Difference, ...]:
+    """Settings whose values differ: the drafter first, then what nothing explains."""
+    found = [
+        Difference(key, _cut(baseline.get(key, ABSENT)), _cut(other.get(key, ABSENT)), _why(key))
+        for key in sorted(baseline.keys() | other.keys())
+        if baseline.get(key, ABSENT) != other.get(key, ABSENT)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.setting != SPECULATION, one.why is not None)))
+
+
+def server_differences(run: MeasuredRun) -> tuple[ServerDifferences, ...]:
+    """Each configuration in the figures against its baseline, where that is in the figures too."""
+    attempts: dict[str, set[int]] = {}
+    for attempt in run.included:
+        if attempt.server_attempt is not None:
+            attempts.setdefault(attempt.server.id, set()).add(attempt.server_attempt)
+    pairs = [
+        (server, run.plan.server(server.baseline))
+        for server in run.plan.servers
+        if server.baseline in attempts and server.id in attempts
+    ]
+    return tuple(
+        _compare(run.root, *pair, *(sorted(attempts[server.id]) for server in pair))
+        for pair in pairs
+    )
+
+
+def _compare(
+    root: Path,
+    server: ServerPlan,
+    baseline: ServerPlan,
+    numbers: Sequence[int],
+    baseline_numbers: Sequence[int],
+) -> ServerDifferences:
+    ours = [_LAYOUT.server(server.id, number) for number in numbers]
+    theirs = [_LAYOUT.server(baseline.id, number) for number in baseline_numbers]
+    told, told_baseline = _told(root, ours), _told(root, theirs)
+    logged, logged_baseline = _logged(root, ours), _logged(root, theirs)
+    planned, planned_baseline = planned_settings(server, baseline)
+    mine, base = dict(planned), dict(planned_baseline)
+    # what one side alone tells is no difference
+    if told is not None and told_baseline is not None:
+        mine, base = {**mine, **told}, {**base, **told_baseline}
+    if logged is not None and logged_baseline is not None:
+        mine, base = {**mine, **logged}, {**base, **logged_baseline}
+    return ServerDifferences(
+        configuration=server.configuration,
+        baseline=baseline.configuration,
+        differences=differences(base, mine),
+        not_compared=tuple(
+            one.configuration
+            for one, found in ((server, told), (baseline, told_baseline))
+            if found is None
+        ),
+        paths=tuple(str(one.root) for one in (*theirs, *ours) if (root / one.root).is_dir()),
+    )
+
+
+def _told(root: Path, layouts: Iterable[ServerLayout]) -> Settings | None:
+    """Settings of all attempts of a server; None when one of them kept no answer."""
+    found = []
+    for layout in layouts:
+        try:
+            info = json.loads((root / layout.server_info).read_bytes())
+        except (OSError, ValueError):
+            return None
+        if not isinstance(info, Mapping) or "vllm_config" not in info:
+            return None
+        found.append(effective_settings(info))
+    return _merged(found)
+
+
+def _logged(root: Path, layouts: Iterable[ServerLayout]) -> Settings | None:
+    """What the logs of all attempts of a server name; None when one of them was not kept."""
+    found = []
+    for layout in layouts:
+        try:
+            with (root / layout.log).open(encoding="utf-8", errors="replace") as lines:
+                found.append(logged_settings(lines))
+        except OSError:
+            return None
+    return _merged(found)
+
+
+def _merged(found: Sequence[Settings]) -> Settings:
+    """One value for each setting; servers that were started anew with another show them all."""
+    keys = dict.fromkeys(key for settings in found for key in settings)
+    return {
+        key: " / ".join(dict.fromkeys(settings.get(key, ABSENT) for settings in found))
+        for key in keys
+    }
+
+
+def _arguments(server: ServerPlan) -> tuple[str, ...]:
+    """The command without what names the server and what makes it speculate."""
+    kept, skip = [], False
+    for argument in server.container.command:
+        if skip:
+            skip = False
+        elif argument in _SPECULATIVE_FLAGS:
+            skip = True
+        else:
+            kept.append(argument)
+    return tuple(kept)
+
+
+_SPECULATIVE_FLAGS = frozenset(
+    {"--served-model-name", "--speculative-config", "--per-request-spec-decode-metrics"}
+)
+
+
+def _why(setting: str) -> str | None:
+    if setting == "arguments" or setting.startswith("environment "):
+        return BY_PLAN
+    return WHY.get(setting)
+
+
+def _speculation(config: object) -> str:
+    if not isinstance(config, Mapping):
+        return "off"
+    shown = {key: config[key] for key in _SPECULATIVE if config.get(key)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, child in value.items():
+            yield from _flat(child, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
