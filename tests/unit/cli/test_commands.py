@@ -324,6 +324,8 @@ def process(box: FolderHost, *arguments: str, **options: object) -> subprocess.P
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).resolve().parents[3],
+        # tests that run in the background of a shell inherit an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,  # type: ignore[call-overload]
     )
 
