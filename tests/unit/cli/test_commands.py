@@ -317,15 +317,15 @@ def test_an_interrupt_is_130(runner: Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 def process(box: FolderHost, *arguments: str, **options: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "RUNNER_HOSTS": str(box.root.parent / "hosts.yaml")}
+    # what runs in the background of a shell inherits an ignored SIGINT
+    as_in_a_terminal = ("env", "--default-signal=INT")
     return subprocess.Popen(
-        [sys.executable, "-m", "runner", *arguments],
+        [*as_in_a_terminal, sys.executable, "-m", "runner", *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).resolve().parents[3],
-        # tests that run in the background of a shell inherit an ignored SIGINT
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,  # type: ignore[call-overload]
     )
 
