@@ -251,7 +251,7 @@ class LogReader:
                 read = self._read_bytes()
                 yield from self._advance(state)
                 if self._read_bytes() > read:
-                    # somebody writes: asking the engine would cost lag, and the host its time
+                    # only a live supervisor writes, and asking the engine costs lag
                     alive_at, suspected = self.clock(), False
                 if state.status.final:
                     final_at = self.clock() if final_at is None else final_at
