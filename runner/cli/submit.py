@@ -72,7 +72,9 @@ def submit(
     settings = settings_of(context)
     with settings.fleet() as fleet:
         prepared = prepare_plan(fleet, job, host, overrides or (), say, files=settings.image_files)
-        note_findings(prepared.plan.findings)
+        plan = prepared.plan
+        say(f"{plan.job} on {host}: {len(plan.cells)} cells, {len(plan.servers)} servers")
+        note_findings(plan.findings)
         ref = submit_run(fleet.connect(host), prepared, os.environ, say)
         remember(fleet, ref)
         emit(ref.run_id)
