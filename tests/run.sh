@@ -36,4 +36,4 @@ echo "== mypy" >&2
 echo "== import-linter" >&2
 .venv/bin/lint-imports
 echo "== pytest" >&2
-exec .venv/bin/python -m pytest "${@:-tests}"
+exec .venv/bin/python -m pytest --durations=15 "${@:-tests}"
