@@ -8,6 +8,8 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from runner.models.base import SCHEMA_VERSION, Record, Spec, VariableName
+from runner.models.capability import ImageCapabilities
+from runner.models.checkpoint import Checkpoint
 from runner.models.container import Mount
 
 
@@ -141,7 +143,11 @@ class EngineFacts(Record):
 
 
 class HostFacts(Record):
-    """What asking a host told: recorded with every plan (`host.json`), replayed with `--facts`."""
+    """What asking a host told: recorded with every plan (`host.json`), replayed with `--facts`.
+
+    `checkpoints` (by name) and `capabilities` (by image digest) are what planning looked up, so
+    that a replay needs neither the host nor a hub.
+    """
 
     schema_version: int = SCHEMA_VERSION
     host: str
@@ -167,3 +173,5 @@ class HostFacts(Record):
     run_root_blocked_by: str | None = Field(
         default=None, description="what keeps the login from writing under run_root"
     )
+    checkpoints: Mapping[str, Checkpoint] = Field(default_factory=dict)
+    capabilities: Mapping[str, ImageCapabilities] = Field(default_factory=dict)

@@ -104,6 +104,10 @@ class PromptSet(Spec):
     file: str
     rows: int | None = Field(default=None, ge=1, description="first N rows; all when left out")
     output_tokens: int = Field(default=128, ge=1)
+    ignore_eos: bool | None = Field(default=None, description="sampling.ignore_eos when left out")
+    duration_s: float | None = Field(
+        default=None, gt=0, description="ends the measured part, if the rows last so long"
+    )
     licence: str | None = None
 
 
@@ -114,6 +118,7 @@ class Sampling(Spec):
     top_p: float = Field(default=1.0, gt=0, le=1)
     seed: int | None = 42
     ignore_eos: bool = False
+    thinking: bool | None = Field(default=None, description="left to the chat template when unset")
 
 
 class LoadSettings(Spec):

@@ -76,7 +76,17 @@ class WarmupPlan(Spec):
 
 
 class ServerPlan(Spec):
-    """One server configuration. `container.name` holds `{attempt}`."""
+    """One server configuration. `container.name` holds `{attempt}`.
+
+    Args:
+        optional: wanted where it can be had: a refusal to start makes its cells UNAVAILABLE.
+        instead_of: server that this one stands in for: it is started only when that one turned out
+            UNAVAILABLE.
+        baseline: id of the server it is compared with.
+        baseline_fallback: the one it is compared with when `baseline` is UNAVAILABLE.
+        per_request_metrics: its answers carry acceptance; else it comes from `/metrics`.
+        expected: path in `/server_info` -> value that the plan asked for, as text.
+    """
 
     id: str
     configuration: str
@@ -85,17 +95,27 @@ class ServerPlan(Spec):
     port: int = 8000
     speculative: Speculative | None = None
     prefix_caching: bool = False
-    baseline: str | None = Field(default=None, description="id of the server it is compared with")
+    baseline: str | None = None
+    baseline_fallback: str | None = None
+    optional: bool = False
+    instead_of: str | None = None
+    per_request_metrics: bool = False
+    expected: Mapping[str, str] = Field(default_factory=dict)
     container: ContainerSpec
     readiness: Readiness = Readiness()
     warmup: WarmupPlan
 
 
 class PlannedRow(Spec):
-    """Identity of one request: AIPerf's `conversation_id` and turn count."""
+    """Identity of one conversation: AIPerf's `conversation_id` and turn count.
+
+    `prompt_tokens` counts the rendered prompt with the served tokenizer, where that is known.
+    """
 
     id: str
     turns: int = 1
+    category: str | None = None
+    prompt_tokens: int | None = None
 
 
 class CellPlan(Spec):
@@ -109,19 +129,65 @@ class CellPlan(Spec):
     rows: tuple[PlannedRow, ...]
     output_tokens: int
     requests: int
+    mode: str | None = Field(default=None, description="acceptance or speedup, in an evaluation")
+    dataset: str | None = Field(default=None, description="of the catalogue, or a file")
+    ignore_eos: bool = False
+    duration_s: float | None = Field(
+        default=None, description="ends the measured part; unfinished requests leave no record"
+    )
     error_limit: float = 0.0
     timeout_s: float = 3600.0
     container: ContainerSpec
 
 
 class PromptFile(Spec):
-    """A prompt set as uploaded: name, SHA-256 of the JSONL, rows, licence, where it came from."""
+    """A prompt set as uploaded: name, SHA-256 of the JSONL, rows, licence, where it came from.
+
+    A set of the catalogue also has its revision, the rows of the whole dataset and how the
+    uploaded ones were chosen. `restricted` prompts stay out of what is shared.
+    """
 
     name: str
     sha256: str
     rows: int
     source: str
     licence: str | None = None
+    dataset: str | None = None
+    revision: str | None = None
+    dataset_sha256: str | None = None
+    dataset_rows: int | None = None
+    selection: str | None = None
+    restricted: bool = False
+
+
+class PlannedCheckpoint(Spec):
+    """A checkpoint that a run uses, pinned; `revision` None has its reason in the source."""
+
+    name: str
+    revision: str | None
+    revision_source: str
+
+
+class Unavailable(Spec):
+    """A condition that is part of the evaluation and is not run, with the reason."""
+
+    condition: str
+    reason: str
+
+
+class Estimate(Spec):
+    """What a plan will take. `hours` comes from earlier runs only, else None with the reason.
+
+    Tokens are upper bounds: every answer as long as its cap allows.
+    """
+
+    servers: int
+    cells: int
+    requests: int
+    output_tokens: int
+    prompt_tokens: int | None = None
+    hours: float | None = None
+    hours_source: str
 
 
 class PlannedHost(Spec):
@@ -153,6 +219,9 @@ class Plan(Spec):
     cells: tuple[CellPlan, ...]
     prompts: tuple[PromptFile, ...]
     sampling: Sampling
+    checkpoints: Mapping[str, PlannedCheckpoint] = Field(default_factory=dict)
+    unavailable: tuple[Unavailable, ...] = ()
+    estimate: Estimate | None = None
     secrets: tuple[str, ...] = Field(default=(), description="names only")
     decisions: tuple[Decision, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """State of a run, a server or a cell. The last four are final, each with a reason."""
+    """State of a run, a server or a cell. All but the first two are final, each with a reason.
+
+    UNAVAILABLE is a condition that was wanted where it can be had, and can't be had here.
+    """
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -14,6 +17,7 @@ class Status(StrEnum):
     FAILED = "FAILED"
     STOPPED = "STOPPED"
     LOST = "LOST"
+    UNAVAILABLE = "UNAVAILABLE"
 
     @property
     def final(self) -> bool:
@@ -41,6 +45,8 @@ class Reason(StrEnum):
     SERVER_START_FAILED = "server_start_failed"
     SERVER_NOT_READY = "server_not_ready"
     SERVER_DIED = "server_died"
+    SERVER_REFUSED = "server_refused"
+    NOT_NEEDED = "not_needed"
     FOREIGN_SERVER = "foreign_server"
     DRAFTER_DID_NOT_RUN = "drafter_did_not_run"
     CONFIGURATION_DIFFERS = "configuration_differs"

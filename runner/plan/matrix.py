@@ -24,12 +24,16 @@ Cell = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class CellKey:
-    """What a cell is: one value of every axis, and which repeat (from 1)."""
+    """What a cell is: one value of every axis, and which repeat (from 1).
+
+    `mode` is what an evaluation measures it for.
+    """
 
     server: str
     prompts: str
     concurrency: int
     repeat: int
+    mode: str | None = None
 
     @property
     def id(self) -> str:
