@@ -7,13 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.errors import SpecError, UsageError
+from runner.models.evaluation import EvaluationJob
 from runner.models.job import MatrixJob
-from runner.specfile import Document, Problem, nearest, read_document, report, validate
+from runner.specfile import (
+    Document,
+    Override,
+    Problem,
+    document_of,
+    nearest,
+    read_document,
+    report,
+    validate,
+)
 
-KINDS: Mapping[str, type[MatrixJob]] = {"matrix": MatrixJob}
+Job = MatrixJob | EvaluationJob
+
+KINDS: Mapping[str, type[MatrixJob] | type[EvaluationJob]] = {
+    "matrix": MatrixJob,
+    "evaluation": EvaluationJob,
+}
 """Every kind of job and its model."""
 
 JOB_FOLDER = Path("jobs")
+BY_OPTIONS = "the command line"
 
 
 @dataclass(frozen=True)
@@ -21,25 +37,27 @@ class LoadedJob:
     """A job and where it came from.
 
     `folder` is what relative paths in the file start from. `origins` has dotted key ->
-    `file:line` or `--set key` for everything that the user gave; other keys are defaults.
+    `file:line`, `--set key` or an option for everything that the user gave; other keys are
+    defaults. `path` is None for a job that was given by options alone.
     """
 
-    job: MatrixJob
-    path: Path
+    job: Job
+    path: Path | None
     folder: Path
     origins: Mapping[str, str]
     overrides: tuple[str, ...] = ()
 
-    def prompt_file(self, name: str) -> Path:
-        """The JSONL file of a prompt set; KeyError when the job has no such set."""
-        return self.folder / self.job.prompts[name].file
+    @property
+    def name(self) -> str:
+        """The file, for messages."""
+        return str(self.path) if self.path else BY_OPTIONS
 
     def located(self, error: SpecError) -> SpecError:
         """The same error with each problem that begins with a key placed where the key stands."""
         return SpecError(
             error.what,
-            where=str(self.path),
-            next_step=error.next_step or f"correct {self.path} and repeat the command",
+            where=self.name,
+            next_step=error.next_step or f"correct {self.name} and repeat the command",
             problems=[self._placed(problem) for problem in error.problems],
         )
 
@@ -52,11 +70,11 @@ class LoadedJob:
             origin = self.origins.get(stem) or min(below, key=_is_option, default=None)
             if origin:
                 return f"{origin}: {problem}"
-        return f"{self.path}: {problem}"
+        return f"{self.name}: {problem}"
 
 
 def _is_option(origin: str) -> bool:
-    return origin.startswith("--set ")
+    return origin.startswith("--")
 
 
 def find_job(argument: str, folder: Path = JOB_FOLDER) -> Path:
@@ -82,23 +100,44 @@ def find_job(argument: str, folder: Path = JOB_FOLDER) -> Path:
     )
 
 
-def load_job(path: Path, overrides: Sequence[str] = ()) -> LoadedJob:
-    """A job file with its `--set` overrides.
+def load_job(path: Path, overrides: Sequence[str | Override] = ()) -> LoadedJob:
+    """A job file with its `--set` overrides and other options.
 
     Raises:
         SpecError: the file is wrong; every problem is in `problems`.
         UsageError: an override is not `key=value`.
     """
-    document = read_document(path, overrides)
+    return _loaded(read_document(path, overrides), path, overrides)
+
+
+def job_of_options(options: Sequence[str | Override]) -> LoadedJob:
+    """An evaluation without a job file: what the options say, the rest left to defaults.
+
+    Raises:
+        SpecError: a value is wrong, or no drafter is given.
+        UsageError: an override is not `key=value`.
+    """
+    return _loaded(document_of("kind: evaluation\n", BY_OPTIONS, options), None, options)
+
+
+def _loaded(
+    document: Document, path: Path | None, overrides: Sequence[str | Override]
+) -> LoadedJob:
     job = validate(document, _model(document))
-    loaded = LoadedJob(job, path, path.parent, document.origins(), tuple(overrides))
-    problems = _unknown_names(job)
+    origins = document.origins()
+    if path is None:
+        del origins["kind"]
+    given = tuple(
+        item if isinstance(item, str) else f"{item.key}={item.text}" for item in overrides
+    )
+    loaded = LoadedJob(job, path, path.parent if path else Path(), origins, given)
+    problems = _unknown_names(job) if isinstance(job, MatrixJob) else []
     if problems:
         raise loaded.located(SpecError("unknown names", problems=problems))
     return loaded
 
 
-def _model(document: Document) -> type[MatrixJob]:
+def _model(document: Document) -> type[MatrixJob] | type[EvaluationJob]:
     kind = document.scalar("kind")
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]

@@ -60,22 +60,30 @@ class MtpHead(Record):
 
 
 class VerifierReading(Record):
-    """What matters of the model that is served."""
+    """What matters of the model that is served; None where its configuration does not say.
+
+    `max_position_source` says which number was taken as the longest context, and why.
+    `problems` are contradictions inside the file, ready to print.
+    """
 
     model_type: str | None
     architectures: tuple[str, ...] = ()
     vocab_size: int | None = None
+    hidden_size: int | None = None
     max_position_embeddings: int | None = None
+    max_position_source: str | None = None
     dtype: str | None = None
     mtp: MtpHead | None = None
     mtp_refusal: str | None = Field(default=None, description="why a head it has can't be used")
+    problems: tuple[str, ...] = ()
 
 
 class DrafterReading(Record):
     """What a drafter's configuration says; None where it says nothing.
 
     `details` holds settings of the format that matter to a reader (aux layers, draft vocabulary).
-    `problems` are contradictions inside the file, ready to print.
+    `untold` has key of the job -> why nothing can be inferred for it. `problems` are contradictions
+    inside the file, ready to print.
     """
 
     format: str = Field(description="speculators, eagle, eagle3, medusa, mtp, model …, in words")
@@ -88,5 +96,8 @@ class DrafterReading(Record):
     draft_vocab_size: int | None = None
     hidden_size: int | None = None
     max_position_embeddings: int | None = None
+    max_position_source: str | None = None
+    dtype: str | None = None
+    untold: Mapping[str, str] = Field(default_factory=dict)
     details: Mapping[str, Any] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -99,7 +99,7 @@ class EvaluationConcurrency(Spec):
     @classmethod
     def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if min(value) < 1 or len(set(value)) != len(value):
-            raise ValueError("expected different whole numbers from 1")
+            raise ValueError("must be different whole numbers from 1")
         return value
 
 
@@ -121,12 +121,12 @@ class EvaluationJob(Spec):
     drafter: str
     drafter_revision: str | None = None
     scope: Scope = Scope.FULL
-    datasets: EvaluationDatasets = EvaluationDatasets()
+    datasets: EvaluationDatasets | tuple[str, ...] = EvaluationDatasets()
     verifier: str | None = None
     verifier_revision: str | None = None
     tokenizer: str | None = None
     method: str | None = None
-    draft_length: tuple[int, ...] | None = Field(default=None, min_length=1)
+    draft_length: int | tuple[int, ...] | None = None
     draft_tensor_parallel_size: int | None = Field(default=None, ge=1)
     comparator: Comparator = Comparator.AUTO
     matched_async: bool = False
@@ -140,22 +140,30 @@ class EvaluationJob(Spec):
     hardware: Hardware = Hardware()
     max_cells: int = Field(default=500, ge=1)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short_forms(cls, data: Any) -> Any:
-        """`datasets: [a, b]` means both modes; `draft_length: 3` means one length."""
-        if not isinstance(data, dict):
-            return data
-        short = dict(data)
-        if isinstance(short.get("datasets"), list):
-            short["datasets"] = {mode.value: short["datasets"] for mode in Mode}
-        if isinstance(short.get("draft_length"), int):
-            short["draft_length"] = [short["draft_length"]]
-        return short
+    @property
+    def draft_lengths(self) -> tuple[int, ...] | None:
+        """Every draft length, in the order given; None when it is to be inferred."""
+        if isinstance(self.draft_length, int):
+            return (self.draft_length,)
+        return self.draft_length
+
+    def datasets_of(self, mode: Mode) -> tuple[str, ...] | None:
+        """The datasets given for a mode; None when its defaults are meant."""
+        if isinstance(self.datasets, tuple):
+            return self.datasets
+        return self.datasets.acceptance if mode is Mode.ACCEPTANCE else self.datasets.speedup
 
     @model_validator(mode="after")
     def _draft_lengths(self) -> EvaluationJob:
-        lengths = self.draft_length or ()
-        if any(not 1 <= length <= 128 for length in lengths) or len(set(lengths)) != len(lengths):
-            raise ValueError("draft_length: expected different whole numbers from 1 to 128")
+        lengths = self.draft_lengths
+        if lengths is None:
+            return self
+        if not lengths or any(not 1 <= length <= 128 for length in lengths) or len(set(lengths)) != len(lengths):
+            raise ValueError("draft_length must be different whole numbers from 1 to 128")
+        return self
+
+    @model_validator(mode="after")
+    def _some_datasets(self) -> EvaluationJob:
+        if self.datasets == ():
+            raise ValueError("datasets is empty; leave it out for the defaults")
         return self

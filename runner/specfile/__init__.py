@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from runner.errors import SpecError
-from runner.specfile.overrides import apply_overrides
+from runner.specfile.overrides import Override, apply_overrides
 from runner.specfile.reading import read_yaml
 from runner.specfile.tree import Document, Problem, report
 from runner.specfile.validation import validate
@@ -22,7 +22,9 @@ from runner.specfile.vocabulary import nearest
 
 __all__ = [
     "Document",
+    "Override",
     "Problem",
+    "document_of",
     "load_spec",
     "load_text",
     "load_with_origins",
@@ -53,9 +55,7 @@ def load_spec(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
 
 def load_text(text: str, name: str, model: type[M], overrides: Sequence[str] = ()) -> M:
     """Like `load_spec`, for text at hand; `name` stands for the file in messages."""
-    document = read_yaml(text, name)
-    apply_overrides(document, overrides)
-    return validate(document, model)
+    return validate(document_of(text, name, overrides), model)
 
 
 def load_with_origins(
@@ -70,16 +70,21 @@ def load_with_origins(
     return validate(document, model), document.origins()
 
 
-def read_document(path: Path, overrides: Sequence[str] = ()) -> Document:
+def document_of(text: str, name: str, overrides: Sequence[str | Override] = ()) -> Document:
+    """Like `read_document`, for text at hand; `name` stands for the file in messages."""
+    document = read_yaml(text, name)
+    apply_overrides(document, overrides)
+    return document
+
+
+def read_document(path: Path, overrides: Sequence[str | Override] = ()) -> Document:
     """A file with its overrides, not validated yet: for files whose model depends on a key.
 
     Raises:
         SpecError: the file can't be read. What is wrong inside it is told by `validate`.
         UsageError: an override is not `key=value`.
     """
-    document = read_yaml(read_text_file(path), str(path))
-    apply_overrides(document, overrides)
-    return document
+    return document_of(read_text_file(path), str(path), overrides)
 
 
 def read_text_file(path: Path) -> str:

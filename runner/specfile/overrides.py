@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from runner.errors import UsageError
 from runner.specfile.reading import read_value
 from runner.specfile.tree import Document, Entry, Listing, Node, Path, Place, Problem, Scalar, Table
 
 
-def apply_overrides(document: Document, overrides: Sequence[str]) -> None:
-    """Puts each `key=value` into the document, in order; a later one wins.
+@dataclass(frozen=True)
+class Override:
+    """A value from the command line: `text` is YAML, `option` is how it was given (`--drafter`)."""
+
+    key: str
+    text: str
+    option: str
+
+
+def apply_overrides(document: Document, overrides: Sequence[str | Override]) -> None:
+    """Puts each value into the document, in order; a later one wins. A text is `--set key=value`.
 
     Keys are joined by dots; a number picks an entry of a list. Where a key holds dots itself, the
     longest one that exists is meant. Values are YAML. What does not fit goes to the document's
-    problems, at `--set key=…`.
+    problems, at `--set key=…` or the option's own name.
 
     Raises:
         UsageError: an override has no `=` or no key.
     """
-    for rank, override in enumerate(overrides, start=1):
-        key, equals, text = override.partition("=")
-        if not equals or not all(key.split(".")):
-            raise UsageError(
-                f"--set {key}: expected a dotted key and a value",
-                next_step="write it like --set matrix.concurrency=[1,4]",
-            )
-        place = Place(f"--set {key}", rank=rank)
-        value, problems = read_value(text, place)
-        path = tuple(key.split("."))
+    for rank, given in enumerate(overrides, start=1):
+        override = _setting(given) if isinstance(given, str) else given
+        place = Place(override.option, rank=rank)
+        value, problems = read_value(override.text, place)
+        path = tuple(override.key.split("."))
         document.problems.extend(Problem(place, path, problem.message) for problem in problems)
         message = _put(document.root, path, value, place)
         if message:
             document.problems.append(Problem(place, path, message))
+
+
+def _setting(text: str) -> Override:
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UsageError(
+            f"--set {key}: expected a dotted key and a value",
+            next_step="write it like --set matrix.concurrency=[1,4]",
+        )
+    return Override(key, value, f"--set {key}")
 
 
 def _put(root: Table, path: Path, value: Node, place: Place) -> str | None:

@@ -84,7 +84,9 @@ class Problem:
 
     def __str__(self) -> str:
         dotted = ".".join(self.path)
-        if not dotted or self.place.source == f"--set {dotted}":
+        if not dotted or (
+            self.place.rank and self.place.source in (f"--set {dotted}", _option(dotted))
+        ):
             return f"{self.place}: {self.message}"
         return f"{self.place}: {dotted}: {self.message}"
 
@@ -124,14 +126,18 @@ def report(name: str, problems: Iterable[Problem]) -> SpecError:
     """One error with every problem, sorted by position, none twice."""
     lines = dict.fromkeys(str(item) for item in sorted(problems, key=lambda item: item.place.order))
     count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
-    only_overrides = all(line.startswith("--set ") for line in lines)
+    options = all(line.startswith("--") for line in lines)
     return SpecError(
         f"{count} found",
         where=name,
-        next_step=f"correct {'the --set options' if only_overrides else name} and repeat"
-        " the command",
+        next_step=f"correct {'the options' if options else name} and repeat the command",
         problems=tuple(lines),
     )
+
+
+def _option(dotted: str) -> str:
+    """The option that sets a key of its own name, such as `--draft-length`."""
+    return f"--{dotted.replace('_', '-')}"
 
 
 def _origins(node: Node, path: Path) -> Iterator[tuple[str, str]]:

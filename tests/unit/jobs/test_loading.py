@@ -39,17 +39,17 @@ def test_a_job_with_its_folder_origins_and_overrides(job_file: Path) -> None:
     assert loaded.origins["model"] == f"{job_file}:3"
     assert loaded.origins["repeats"] == "--set repeats"
     assert "max_cells" not in loaded.origins
-    assert loaded.prompt_file("code") == job_file.parent / "sets" / "code.jsonl"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("kind: matrxi\n", "1:7: kind: unknown kind of job 'matrxi'; expected 'matrix'; did you"
-         " mean 'matrix'?"),
-        ("name: a\nkind: sweeps\n", "2:7: kind: unknown kind of job 'sweeps'; expected 'matrix'"),
-        ("kind: [matrix]\n", "1:7: kind: not a kind of job; expected 'matrix'"),
-        ("name: a\n", "1:1: kind: a required key is missing; expected 'matrix'"),
+        ("kind: matrxi\n", "1:7: kind: unknown kind of job 'matrxi'; expected 'matrix' or"
+         " 'evaluation'; did you mean 'matrix'?"),
+        ("name: a\nkind: sweeps\n", "2:7: kind: unknown kind of job 'sweeps'; expected 'matrix' or"
+         " 'evaluation'"),
+        ("kind: [matrix]\n", "1:7: kind: not a kind of job; expected 'matrix' or 'evaluation'"),
+        ("name: a\n", "1:1: kind: a required key is missing; expected 'matrix' or 'evaluation'"),
     ],
 )  # fmt: skip
 def test_the_kind_is_told_first(job_file: Path, text: str, problem: str) -> None:

@@ -60,7 +60,7 @@ def test_the_quickstart_is_twelve_small_cells_with_known_answers() -> None:
 
 
 def test_the_full_job_spreads_from_one_request_to_saturation() -> None:
-    job = load_job(ROOT / "jobs" / "full.yaml").job
+    job = load_job(ROOT / "jobs" / "matrix.yaml").job
     cells = expand(job.matrix, job.repeats, job.max_cells)
     assert len(cells) == 72
     assert job.matrix.concurrency == (1, 4, 16, 64)
@@ -68,11 +68,11 @@ def test_the_full_job_spreads_from_one_request_to_saturation() -> None:
     assert eagle is not None and eagle.method is SpeculativeMethod.EAGLE3
 
 
-@pytest.mark.parametrize(("name", "rows"), [("quickstart", 16), ("full", 24)])
+@pytest.mark.parametrize(("name", "rows"), [("quickstart", 16), ("matrix", 24)])
 def test_the_prompt_sets_of_the_jobs_are_there(name: str, rows: int) -> None:
     loaded = load_job(ROOT / "jobs" / f"{name}.yaml")
     for set_name, prompts in loaded.job.prompts.items():
-        read = read_prompts(loaded.prompt_file(set_name), set_name, prompts.rows)
+        read = read_prompts(loaded.folder / prompts.file, set_name, prompts.rows)
         assert (read.aiperf_format, read.requests) == ("single_turn", rows)
 
 
