@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli.options import Format, FormatOption, HostOption, examples, settings_of
 from runner.cli.output import emit, emit_json, emit_table, human_bytes, say
 from runner.cli.progress import build_progress
+
+if TYPE_CHECKING:
+    from runner.client.fleet import Fleet
+    from runner.client.images import ImageFiles
+    from runner.models.capability import ImageCapabilities
 
 app = typer.Typer(help="Images on a host.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -79,6 +85,68 @@ def build(
         ):
             say(f"built {image.reference} on {host}: {human_bytes(image.size_bytes)}")
             emit(image.digest)
+        _probe_server(fleet, host, settings.image_files, progress)
+
+
+def _probe_server(
+    fleet: Fleet, host: str, files: ImageFiles, progress: Callable[[str], None]
+) -> None:
+    """Learn at once what the host's server image can do; planning rests on it."""
+    from runner.client.capabilities import probe_host
+    from runner.errors import ImageMissing, RunnerError
+
+    try:
+        image, found = probe_host(fleet, host, files, again=False, progress=progress)
+    except ImageMissing:
+        return
+    except RunnerError as error:
+        say(f"warning: the server image could not be asked what it can do: {error}")
+        return
+    told = f"vLLM {found.vllm_version}" if found.problem is None else found.problem
+    say(f"{image.reference} on {host}: {told}")
+
+
+@app.command(
+    epilog=examples(
+        "runner images probe --host local", "runner images probe --host local --format json"
+    )
+)
+def probe(
+    context: typer.Context,
+    host: HostOption,
+    again: Annotated[bool, typer.Option("--again", help="Ask it even if it is known.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Ask the server image of a host what it can do, and keep the answer for planning."""
+    from runner.client.capabilities import probe_host
+
+    settings = settings_of(context)
+    with settings.fleet() as fleet:
+        image, found = probe_host(fleet, host, settings.image_files, again=again, progress=say)
+    if form is Format.JSON:
+        emit_json({"host": host, "image": image.reference, **json.loads(found.model_dump_json())})
+        return
+    emit_table(("WHAT", image.reference), _told(found))
+
+
+def _told(found: ImageCapabilities) -> list[tuple[str, str]]:
+    """Capabilities in words."""
+
+    def told(value: bool | None) -> str:
+        return "unknown" if value is None else "yes" if value else "no"
+
+    adaptive = "enable_adaptive_verification" in found.speculative_fields
+    return [
+        *([("problem", found.problem)] if found.problem else []),
+        ("vLLM", found.vllm_version or "unknown"),
+        ("torch", found.torch_version or "unknown"),
+        ("architectures", ", ".join(found.architectures) or "unknown"),
+        ("flags", str(len(found.flags))),
+        ("per-request acceptance", told(found.knows_flag("--per-request-spec-decode-metrics"))),
+        ("adaptive verification", told(adaptive if found.speculative_fields else None)),
+        ("second model runner", told(found.model_runner_v2)),
+        ("methods", ", ".join(found.methods) or "unknown"),
+    ]
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

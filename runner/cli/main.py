@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from runner import __version__
-from runner.cli import artifacts, hosts, images, models, plan, runs, submit
+from runner.cli import artifacts, datasets, hosts, images, models, plan, runs, submit
 from runner.cli.failures import Program, reported
 from runner.cli.options import Settings, examples
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     epilog=examples(
         "runner hosts check",
         "runner plan jobs/quickstart.yaml --host local",
+        "runner plan --drafter /opt/models/my-drafter --host mi50-198",
         "runner submit jobs/quickstart.yaml --host local --follow",
         "runner logs quickstart -f",
         "runner collect && runner report quickstart",
@@ -54,13 +55,21 @@ def settings(
             "--lock-file", envvar="RUNNER_LOCK", help="Digests of images (images/lock.yaml)."
         ),
     ] = None,
+    datasets_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--datasets-folder",
+            envvar="RUNNER_DATASETS",
+            help="Where fetched datasets are kept (~/.cache/runner/datasets).",
+        ),
+    ] = None,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Options that every command shares; they stand before the command."""
-    context.obj = Settings(hosts_file=hosts_file, store=store, lock=lock)
+    context.obj = Settings(hosts_file=hosts_file, store=store, lock=lock, datasets=datasets_folder)
 
 
 for module in (plan, submit, runs, artifacts):
@@ -68,6 +77,7 @@ for module in (plan, submit, runs, artifacts):
 app.add_typer(hosts.app, name="hosts")
 app.add_typer(images.app, name="images")
 app.add_typer(models.app, name="models")
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(artifacts.app, name="artifacts")
 
 

@@ -16,6 +16,7 @@ import typer
 if TYPE_CHECKING:
     from runner.client.fleet import Fleet
     from runner.client.images import ImageFiles
+    from runner.client.sources import PlanSources
 
 _HINTS = ".hints.json"
 
@@ -34,6 +35,7 @@ class Settings:
     hosts_file: Path
     store: Path
     lock: Path | None = None
+    datasets: Path | None = None
 
     @property
     def images(self) -> Path:
@@ -54,6 +56,15 @@ class Settings:
         from runner.client.images import ImageFiles
 
         return ImageFiles(self.images, self.lock_file)
+
+    @property
+    def plan_sources(self) -> PlanSources:
+        """Where planning looks on this machine."""
+        from runner.client.sources import PlanSources, cache_folder
+
+        cache = cache_folder()
+        datasets = self.datasets or cache / "datasets"
+        return PlanSources(self.image_files, datasets, self.store, cache)
 
     @contextmanager
     def fleet(self) -> Iterator[Fleet]:
@@ -88,7 +99,11 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the job file."),
 ]
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job file, or the bare name of one in jobs/.")
+    str | None,
+    typer.Argument(
+        metavar="[JOB]",
+        help="Job file, or the bare name of one in jobs/; none with --drafter.",
+    ),
 ]
 RunArgument = Annotated[
     str,

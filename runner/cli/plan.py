@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.evaluation import (
+    ComparatorOption,
+    DatasetsOption,
+    DrafterOption,
+    DraftLengthOption,
+    EvaluationOptions,
+    MethodOption,
+    ScopeOption,
+    VerifierOption,
+    asked_job,
+    with_answers,
+)
 from runner.cli.options import (
     Format,
     FormatOption,
@@ -25,7 +37,7 @@ from runner.cli.output import TABLE_WIDTH, emit, emit_json, emit_table, say
 if TYPE_CHECKING:
     from runner.client.planning import Prepared
     from runner.models.container import ContainerSpec
-    from runner.models.plan import Plan
+    from runner.models.plan import Estimate, Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +45,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "runner plan jobs/quickstart.yaml --host local",
-            "runner plan jobs/full.yaml --host mi50-198 --set repeats=3 --format json",
+            "runner plan --drafter /opt/models/my-eagle3 --scope acceptance --host mi50-198",
+            "runner plan jobs/full.yaml --host mi50-198 --set repeats=5 --format json",
             "runner plan jobs/full.yaml --host mi50-198 --facts host.json",
         )
     )(plan)
@@ -41,12 +54,23 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     context: typer.Context,
-    job: JobArgument,
     host: HostOption,
+    job: JobArgument = None,
+    drafter: DrafterOption = None,
+    scope: ScopeOption = None,
+    datasets: DatasetsOption = None,
+    verifier: VerifierOption = None,
+    method: MethodOption = None,
+    draft_length: DraftLengthOption = None,
+    comparator: ComparatorOption = None,
     overrides: SetOption = None,
     facts: Annotated[
         Path | None,
         typer.Option("--facts", help="Facts of the host from a file; the host is not asked."),
+    ] = None,
+    record_facts: Annotated[
+        Path | None,
+        typer.Option("--record-facts", help="Write what was looked up, for --facts elsewhere."),
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> int:
@@ -59,16 +83,21 @@ def plan(
     from runner.errors import RunnerError
 
     settings = settings_of(context)
+    options = EvaluationOptions(
+        drafter, scope, datasets, verifier, method, draft_length, comparator
+    )
+    loaded, values = asked_job(job, overrides or (), options)
     with settings.fleet() as fleet:
-        prepared = prepare_plan(
-            fleet,
+        prepared = with_answers(
             job,
-            host,
-            overrides or (),
-            say,
-            facts_file=facts,
-            files=settings.image_files,
+            values,
+            loaded,
+            lambda wanted: prepare_plan(
+                fleet, wanted, host, say, facts_file=facts, sources=settings.plan_sources
+            ),
         )
+    if record_facts is not None:
+        _write(record_facts, prepared.facts.model_dump_json(indent=1) + "\n")
     if form is Format.JSON:
         emit_json(json.loads(prepared.plan.model_dump_json()))
     else:
@@ -86,11 +115,22 @@ def plan(
     return 0
 
 
+def _write(path: Path, text: str) -> None:
+    from runner.errors import UsageError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"can't be written: {error.strerror}", where=str(path)) from error
+    say(f"facts are in {path}")
+
+
 def print_plan(prepared: Prepared) -> None:
     """The plan for a reader."""
     made = prepared.plan
     emit(f"{made.job} on {made.host.name}: {len(made.cells)} cells, {len(made.servers)} servers")
     emit(f"run directory: {made.run_dir}")
+    _print_evaluation(made)
     _print_cells(made)
     for server in made.servers:
         _print_container(f"Server {server.id} ({server.served_name})", server.container)
@@ -99,6 +139,33 @@ def print_plan(prepared: Prepared) -> None:
     _print_supervisor(prepared)
     _print_decisions(made)
     _print_findings(made)
+
+
+def _print_evaluation(made: Plan) -> None:
+    """What an evaluation measures, what of it can't be had, and what it will take."""
+    for role, checkpoint in made.checkpoints.items():
+        pinned = checkpoint.revision or "not pinned"
+        emit(f"{role}: {checkpoint.name} at {pinned} ({checkpoint.revision_source})")
+    for missing in made.unavailable:
+        emit(f"unavailable: {missing.condition}: {missing.reason}")
+    for server in made.servers:
+        if server.optional:
+            emit(f"tried: {server.id}: unavailable with the server's own words if it refuses")
+        if server.instead_of:
+            emit(f"stand-in: {server.id}: started only if {server.instead_of} is unavailable")
+    if made.estimate is not None:
+        _print_estimate(made.estimate)
+
+
+def _print_estimate(estimate: Estimate) -> None:
+    prompt = "" if estimate.prompt_tokens is None else f"{estimate.prompt_tokens:,} prompt tokens, "
+    emit(
+        f"estimate: {estimate.servers} server starts, {estimate.cells} cells, "
+        f"{estimate.requests:,} requests, {prompt}"
+        f"up to {estimate.output_tokens:,} output tokens"
+    )
+    hours = "hours unknown" if estimate.hours is None else f"about {estimate.hours:.1f} h"
+    emit(f"  {hours}: {estimate.hours_source}")
 
 
 def _print_cells(made: Plan) -> None:

@@ -9,6 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli.evaluation import (
+    ComparatorOption,
+    DatasetsOption,
+    DrafterOption,
+    DraftLengthOption,
+    EvaluationOptions,
+    MethodOption,
+    ScopeOption,
+    VerifierOption,
+    asked_job,
+    with_answers,
+)
 from runner.cli.failures import EXIT_INTERRUPTED
 from runner.cli.options import (
     HostOption,
@@ -41,7 +53,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "runner submit jobs/quickstart.yaml --host local --follow",
-            "runner submit jobs/full.yaml --host mi50-198 --set repeats=3",
+            "runner submit jobs/full.yaml --host mi50-198 --set repeats=5",
+            "runner submit --drafter /opt/models/my-eagle3 --host mi50-198",
         )
     )(submit)
     app.command(epilog=examples("runner resume 20261201T101500Z-quickstart-3f9a"))(resume)
@@ -56,8 +69,15 @@ def register(app: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    job: JobArgument,
     host: HostOption,
+    job: JobArgument = None,
+    drafter: DrafterOption = None,
+    scope: ScopeOption = None,
+    datasets: DatasetsOption = None,
+    verifier: VerifierOption = None,
+    method: MethodOption = None,
+    draft_length: DraftLengthOption = None,
+    comparator: ComparatorOption = None,
     overrides: SetOption = None,
     follow: Annotated[
         bool,
@@ -70,8 +90,18 @@ def submit(
     from runner.client.submit import submit as submit_run
 
     settings = settings_of(context)
+    options = EvaluationOptions(
+        drafter, scope, datasets, verifier, method, draft_length, comparator
+    )
+    loaded, values = asked_job(job, overrides or (), options)
+    sources = settings.plan_sources
     with settings.fleet() as fleet:
-        prepared = prepare_plan(fleet, job, host, overrides or (), say, files=settings.image_files)
+        prepared = with_answers(
+            job,
+            values,
+            loaded,
+            lambda wanted: prepare_plan(fleet, wanted, host, say, sources=sources, launch=True),
+        )
         plan = prepared.plan
         say(f"{plan.job} on {host}: {len(plan.cells)} cells, {len(plan.servers)} servers")
         note_findings(plan.findings)

@@ -10,30 +10,35 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from runner.client.capabilities import capabilities_of
+from runner.client.evaluating import Evaluator, Resolved
 from runner.client.fleet import Fleet
-from runner.client.images import (
-    ImageFiles,
-    host_with_images,
-    locked_images,
-    outdated_images,
-)
+from runner.client.images import host_with_images, locked_images, outdated_images
 from runner.client.runs import new_run_id
+from runner.client.sources import PlanSources
 from runner.errors import SpecError
 from runner.images.lock import read_lock
 from runner.inventory.facts import facts_from_file, gather_facts
-from runner.jobs import LoadedJob, PromptRows, find_job, load_job, read_prompts
+from runner.jobs import LoadedJob, PromptRows, find_job, job_of_options, load_job, read_prompts
 from runner.journal.writer import utc_now
-from runner.models.host import Host, HostFacts
+from runner.models.capability import ImageCapabilities
+from runner.models.evaluation import EvaluationJob
+from runner.models.host import Host, HostFacts, Role
+from runner.models.image import LockedImage
 from runner.models.job import MatrixJob
 from runner.models.plan import Plan, PlannedRow
 from runner.plan.build import build_plan
 from runner.plan.inputs import PlanInputs, PromptInput
 from runner.plan.secret_names import secret_values
+from runner.specfile import Override
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan and what is uploaded beside it. `prompts` has set name -> JSONL."""
+    """A plan and what is uploaded beside it. `prompts` has set name -> JSONL.
+
+    `job` is the matrix job that the plan was made from; an evaluation is resolved to one.
+    """
 
     plan: Plan
     host: Host
@@ -57,71 +62,128 @@ def secrets_of_host(plan: Plan, host: Host, environ: Mapping[str, str]) -> dict[
     return secret_values(plan.secrets, [host.environment], environ)
 
 
+def request(job_argument: str | None, overrides: Sequence[str | Override] = ()) -> LoadedJob:
+    """The job that a command line asks for: a file, or an evaluation by options alone.
+
+    Args:
+        job_argument: path of a job file, or the bare name of one in `jobs/`; None without one.
+        overrides: `--set` texts and other options, in order.
+
+    Raises:
+        UsageError: there is no such job file, or an override is not `key=value`.
+        SpecError: a file or a value is wrong.
+    """
+    if job_argument is None:
+        return job_of_options(overrides)
+    return load_job(find_job(job_argument), overrides)
+
+
 def prepare_plan(
     fleet: Fleet,
-    job_argument: str,
+    loaded: LoadedJob,
     host_name: str,
-    overrides: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
     *,
     facts_file: Path | None = None,
-    files: ImageFiles,
+    sources: PlanSources,
+    launch: bool = False,
 ) -> Prepared:
     """Everything that `submit` needs and `plan` shows.
 
     Args:
-        job_argument: path of a job file, or the bare name of one in `jobs/`.
-        overrides: `key=value` texts of `--set`.
+        loaded: see `request`.
         facts_file: facts to use in place of asking the host.
-        files: the image recipes and their lock.
+        sources: image recipes and lock, datasets, caches and the store.
+        launch: datasets may be fetched and an image that nobody has asked may be probed.
 
     Raises:
-        UsageError: an unknown host or job file, or an override that is not `key=value`.
+        UsageError: an unknown host.
+        MissingInput: what an evaluation needs is neither given nor to be inferred.
         SpecError: a file is wrong.
         HostError: the host can't be asked.
     """
-    host = host_with_images(fleet.host(host_name), files)
-    loaded = load_job(find_job(job_argument), overrides)
-    rows = _prompt_rows(loaded)
-    facts = _facts(fleet, host, loaded.job, progress, facts_file)
-    job = loaded.job
-    prompts = {
-        name: rows[name].jsonl(prompt_set.output_tokens) for name, prompt_set in job.prompts.items()
-    }
-    images = locked_images(host, read_lock(files.lock))
+    host = host_with_images(fleet.host(host_name), sources.images)
+    images = locked_images(host, read_lock(sources.images.lock))
+    recorded = _recorded_facts(facts_file, host) if facts_file is not None else None
+    capabilities = _capabilities(fleet, host, images, recorded, sources, progress, launch=launch)
+    if isinstance(loaded.job, EvaluationJob):
+        evaluator = Evaluator(fleet, loaded, loaded.job, host, sources, progress, recorded, launch)
+        resolved = evaluator.resolve(capabilities)
+    else:
+        resolved = _matrix(fleet, loaded, loaded.job, host, recorded, progress)
+    known = {} if capabilities is None else {capabilities.digest: capabilities}
+    facts = resolved.facts.model_copy(update={"capabilities": known})
     inputs = PlanInputs(
-        job=job,
-        prompts=tuple(_prompt_input(loaded, rows[name], prompts[name]) for name in rows),
+        job=resolved.job,
+        prompts=resolved.prompts,
         host=host,
         facts=facts,
-        run_id=new_run_id(job.name),
+        run_id=new_run_id(resolved.job.name),
         created_at=utc_now(),
         origins=loaded.origins,
         images=images,
-        outdated_images=outdated_images(images, files),
-        overrides=tuple(overrides),
+        outdated_images=outdated_images(images, sources.images),
+        overrides=loaded.overrides,
+        capabilities=capabilities,
+        evaluation=resolved.evaluation,
     )
     try:
         plan = build_plan(inputs)
     except SpecError as error:
         raise loaded.located(error) from error
-    used = {item.name: prompts[item.name] for item in plan.prompts}
-    return Prepared(plan, host, facts, job, used)
+    used = {item.name: resolved.jsonl[item.name] for item in plan.prompts}
+    return Prepared(plan, host, facts, resolved.job, used)
 
 
-def _prompt_rows(loaded: LoadedJob) -> dict[str, PromptRows]:
-    return {
-        name: read_prompts(loaded.prompt_file(name), name, prompt_set.rows)
-        for name, prompt_set in loaded.job.prompts.items()
+def _capabilities(
+    fleet: Fleet,
+    host: Host,
+    images: Mapping[Role, LockedImage],
+    recorded: HostFacts | None,
+    sources: PlanSources,
+    progress: Callable[[str], None],
+    *,
+    launch: bool,
+) -> ImageCapabilities | None:
+    """What the server image can do; None when there is no image, or nobody has asked it."""
+    image = images.get(Role.SERVER)
+    if recorded is not None and image is None:
+        # a replay on a machine that never built the image: the facts hold what was known of it
+        return next(iter(recorded.capabilities.values()), None)
+    if image is None:
+        return None
+    if recorded is not None and image.digest in recorded.capabilities:
+        return recorded.capabilities[image.digest]
+    probe = launch and recorded is None
+    return capabilities_of(fleet, host, image, sources.images, probe=probe, progress=progress)
+
+
+def _matrix(
+    fleet: Fleet,
+    loaded: LoadedJob,
+    job: MatrixJob,
+    host: Host,
+    recorded: HostFacts | None,
+    progress: Callable[[str], None],
+) -> Resolved:
+    rows = {
+        name: read_prompts(loaded.folder / prompt_set.file, name, prompt_set.rows)
+        for name, prompt_set in job.prompts.items()
     }
+    jsonl = {name: rows[name].jsonl(item.output_tokens) for name, item in job.prompts.items()}
+    facts = recorded or _asked(fleet, host, job, progress)
+    prompts = tuple(_prompt_input(job, rows[name], jsonl[name]) for name in rows)
+    return Resolved(job, prompts, jsonl, facts)
 
 
-def _prompt_input(loaded: LoadedJob, rows: PromptRows, data: bytes) -> PromptInput:
-    prompt_set = loaded.job.prompts[rows.name]
+def _prompt_input(job: MatrixJob, rows: PromptRows, data: bytes) -> PromptInput:
+    prompt_set = job.prompts[rows.name]
     return PromptInput(
         name=rows.name,
         sha256=hashlib.sha256(data).hexdigest(),
-        rows=tuple(PlannedRow(id=row.id, turns=row.turns) for row in rows.rows),
+        rows=tuple(
+            PlannedRow(id=row.id, turns=row.turns, category=row.category) for row in rows.rows
+        ),
         source=prompt_set.file,
         aiperf_format=rows.aiperf_format.value,
         output_tokens=prompt_set.output_tokens,
@@ -129,15 +191,7 @@ def _prompt_input(loaded: LoadedJob, rows: PromptRows, data: bytes) -> PromptInp
     )
 
 
-def _facts(
-    fleet: Fleet,
-    host: Host,
-    job: MatrixJob,
-    progress: Callable[[str], None],
-    facts_file: Path | None,
-) -> HostFacts:
-    if facts_file is not None:
-        return _recorded_facts(facts_file, host)
+def _asked(fleet: Fleet, host: Host, job: MatrixJob, progress: Callable[[str], None]) -> HostFacts:
     progress(f"asking {host.name}")
     speculative = [item.speculative for item in job.servers.values()]
     drafters = [item.model for item in speculative if item is not None]

@@ -14,6 +14,7 @@ from runner.client.containers import (
 from runner.client.planning import Prepared
 from runner.client.runs import RunReader, RunRef, RunView, run_ref
 from runner.errors import HostError, RunnerError, SpecError, UsageError
+from runner.models.evaluation import EvaluationJob
 from runner.models.host import Host
 from runner.models.job import MatrixJob
 from runner.models.plan import Finding, FindingLevel, Plan
@@ -34,7 +35,8 @@ def refuse_errors(plan: Plan) -> None:
     if not errors:
         return
     lines = [_line(finding) for finding in errors]
-    if all(re.split(r"[. ]", finding.subject)[0] in MatrixJob.model_fields for finding in errors):
+    keys = {*MatrixJob.model_fields, *EvaluationJob.model_fields}
+    if all(re.split(r"[. ]", finding.subject)[0] in keys for finding in errors):
         raise SpecError("the plan has errors", where=plan.job, problems=lines)
     joined = "\n".join(lines)
     raise HostError(f"can't run this job\n{joined}", where=plan.host.name)

@@ -158,7 +158,11 @@ class EvaluationJob(Spec):
         lengths = self.draft_lengths
         if lengths is None:
             return self
-        if not lengths or any(not 1 <= length <= 128 for length in lengths) or len(set(lengths)) != len(lengths):
+        if (
+            not lengths
+            or any(not 1 <= length <= 128 for length in lengths)
+            or len(set(lengths)) != len(lengths)
+        ):
             raise ValueError("draft_length must be different whole numbers from 1 to 128")
         return self
 

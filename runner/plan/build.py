@@ -38,11 +38,18 @@ from runner.plan.containers import (
 from runner.plan.cpusets import split_cpus
 from runner.plan.decisions import job_decisions, masked_overrides
 from runner.plan.findings import warning
-from runner.plan.inputs import PlanInputs, PromptInput
+from runner.plan.inputs import PlanInputs, PromptInput, ServerRole
 from runner.plan.load_command import load_arguments
 from runner.plan.matrix import CellKey, expand
 from runner.plan.mounts import cache_mounts, duplicate_targets, model_mounts
-from runner.plan.server_command import PORT, served_name, server_arguments, server_environment
+from runner.plan.server_command import (
+    PORT,
+    expected_configuration,
+    per_request_metrics,
+    served_name,
+    server_arguments,
+    server_environment,
+)
 
 WARMUP_PROMPT = (
     "A lighthouse keeper writes one line in the log for every ship that passes. "
@@ -88,12 +95,19 @@ class _Builder:
             load_cpus=self.cpus.load,
         )
         self.prompts = {prompts.name: prompts for prompts in inputs.prompts}
-        keys = expand(job.matrix, job.repeats, job.max_cells)
-        _check_names(keys, job, self.prompts)
-        used = tuple(dict.fromkeys(key.server for key in keys))
-        self.baseline = _find_baseline(inputs, used)
-        self.server_ids = tuple(sorted(used, key=lambda name: name != self.baseline.id))
-        self.keys = tuple(sorted(keys, key=lambda key: self.server_ids.index(key.server)))
+        self.evaluation = inputs.evaluation
+        if inputs.evaluation is not None:
+            # an evaluation has said in which order its servers run, and what each is compared with
+            self.keys = inputs.evaluation.keys
+            self.server_ids = tuple(dict.fromkeys(key.server for key in self.keys))
+            self.baseline = _Baseline(None)
+        else:
+            keys = expand(job.matrix, job.repeats, job.max_cells)
+            _check_names(keys, job, self.prompts)
+            used = tuple(dict.fromkeys(key.server for key in keys))
+            self.baseline = _find_baseline(inputs, used)
+            self.server_ids = tuple(sorted(used, key=lambda name: name != self.baseline.id))
+            self.keys = tuple(sorted(keys, key=lambda key: self.server_ids.index(key.server)))
         self.accelerator = accelerator_options(
             host, inputs.facts, needed=job.server.tensor_parallel_size
         )
@@ -116,7 +130,7 @@ class _Builder:
             run_id=inputs.run_id,
             job=job.name,
             created_at=inputs.created_at,
-            kind=job.kind,
+            kind=job.kind if self.evaluation is None else "evaluation",
             description=job.description,
             host=PlannedHost(
                 name=host.name,
@@ -133,8 +147,11 @@ class _Builder:
             cells=cells,
             prompts=_prompt_files(self.prompts[name] for name in self._used_prompts()),
             sampling=job.sampling,
+            checkpoints=self.evaluation.checkpoints if self.evaluation else {},
+            unavailable=self.evaluation.unavailable if self.evaluation else (),
+            estimate=self.evaluation.estimate if self.evaluation else None,
             secrets=secrets,
-            decisions=job_decisions(job, inputs.origins, self._inferred()),
+            decisions=self._decisions(),
             findings=self._findings(servers, cells),
             overrides=masked_overrides(inputs.overrides),
         )
@@ -147,6 +164,7 @@ class _Builder:
             job, configuration, host, image, self.inputs.secrets
         )
         name = self.names[server_id]
+        role = self._role(server_id)
         return ServerPlan(
             id=server_id,
             configuration=server_id,
@@ -155,12 +173,17 @@ class _Builder:
             port=PORT,
             speculative=configuration.speculative,
             prefix_caching=job.server.prefix_caching,
-            baseline=None if server_id == self.baseline.id else self.baseline.id,
+            baseline=role.baseline,
+            baseline_fallback=role.baseline_fallback,
+            optional=role.optional,
+            instead_of=role.instead_of,
+            per_request_metrics=per_request_metrics(configuration, self.inputs.capabilities),
+            expected=expected_configuration(job),
             container=server_container(
                 self.frame,
                 server_id,
                 image,
-                command=server_arguments(job, configuration, name),
+                command=server_arguments(job, configuration, name, self.inputs.capabilities),
                 environment=environment,
                 secrets=secrets,
                 mounts=self._server_mounts(server_id),
@@ -170,9 +193,25 @@ class _Builder:
             warmup=WarmupPlan(requests=job.load.warmup_requests, prompt=WARMUP_PROMPT),
         )
 
+    def _role(self, server_id: str) -> ServerRole:
+        if self.evaluation is not None:
+            return self.evaluation.roles[server_id]
+        return ServerRole(baseline=None if server_id == self.baseline.id else self.baseline.id)
+
+    def _decisions(self) -> tuple[Decision, ...]:
+        job, inputs = self.inputs.job, self.inputs
+        if self.evaluation is None:
+            return job_decisions(job, inputs.origins, self._inferred())
+        own = {decision.key for decision in self.evaluation.decisions if decision.value != "null"}
+        return (
+            *(item for item in self.evaluation.decisions if item.key in own),
+            *(item for item in self._inferred() if item.key not in own),
+        )
+
     def _cell(self, key: CellKey) -> CellPlan:
         job = self.inputs.job
         prompts = self.prompts[key.prompts]
+        prompt_set = job.prompts[key.prompts]
         requests = sum(row.turns for row in prompts.rows)
         tokenizer = job.tokenizer or job.model
         command = load_arguments(
@@ -186,7 +225,10 @@ class _Builder:
             concurrency=key.concurrency,
             sampling=job.sampling,
             load=job.load,
+            ignore_eos=prompt_set.ignore_eos,
+            duration_s=prompt_set.duration_s,
         )
+        sampled = job.sampling.ignore_eos
         return CellPlan(
             id=key.id,
             server=key.server,
@@ -196,6 +238,10 @@ class _Builder:
             rows=prompts.rows,
             output_tokens=prompts.output_tokens,
             requests=requests,
+            mode=key.mode,
+            dataset=prompts.dataset,
+            ignore_eos=sampled if prompt_set.ignore_eos is None else prompt_set.ignore_eos,
+            duration_s=prompt_set.duration_s,
             error_limit=job.load.error_limit,
             timeout_s=job.load.cell_timeout_s,
             container=load_container(
@@ -249,6 +295,7 @@ class _Builder:
             finding for server in servers for finding in duplicate_targets(server.container.mounts)
         )
         found = (
+            *(self.evaluation.findings if self.evaluation else ()),
             *check_inputs(self.inputs, self.server_ids),
             *check_cells(self.inputs.job, cells),
             *self.baseline.findings,
@@ -319,6 +366,12 @@ def _prompt_files(prompts: Iterable[PromptInput]) -> tuple[PromptFile, ...]:
             rows=len(item.rows),
             source=item.source,
             licence=item.licence,
+            dataset=item.dataset,
+            revision=item.revision,
+            dataset_sha256=item.dataset_sha256,
+            dataset_rows=item.dataset_rows,
+            selection=item.selection,
+            restricted=item.restricted,
         )
         for item in prompts
     )

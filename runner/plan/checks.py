@@ -12,7 +12,7 @@ from runner.plan.containers import server_alias
 from runner.plan.findings import error, warning
 from runner.plan.inputs import PlanInputs
 from runner.plan.secret_names import has_bad_reference, is_secret
-from runner.plan.server_command import argument_findings, is_local
+from runner.plan.server_command import argument_findings, flag_findings, is_local
 
 _LONGEST_HOST_LABEL = 63
 _REQUESTS_PER_SLOT = 2
@@ -26,6 +26,7 @@ def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Find
     yield from _tokenizer(inputs.job)
     yield from _settings(inputs, server_ids)
     yield from argument_findings(inputs.job, server_ids)
+    yield from flag_findings(inputs.job, server_ids, inputs.capabilities)
     yield from _secrets(inputs, server_ids)
 
 

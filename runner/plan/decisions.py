@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from runner.models.evaluation import EvaluationJob
 from runner.models.job import MatrixJob
 from runner.models.plan import Decision, Origin
 from runner.plan.secret_names import MASK, is_secret
 
 
 def job_decisions(
-    job: MatrixJob, origins: Mapping[str, str], inferred: Iterable[Decision]
+    job: MatrixJob | EvaluationJob,
+    origins: Mapping[str, str],
+    inferred: Iterable[Decision],
 ) -> tuple[Decision, ...]:
     """Values of the job in the order of its file format, then what planning inferred.
 

@@ -15,3 +15,8 @@ def warning(subject: str, message: str, next_step: str | None = None) -> Finding
     return Finding(
         level=FindingLevel.WARNING, subject=subject, message=message, next_step=next_step
     )
+
+
+def note(subject: str, message: str, next_step: str | None = None) -> Finding:
+    """A finding to know about; nothing is wrong."""
+    return Finding(level=FindingLevel.NOTE, subject=subject, message=message, next_step=next_step)

@@ -14,20 +14,27 @@ EXPORTS = "/out"
 OFFLINE_SWITCHES = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
 
 
-def extra_inputs(sampling: Sampling, output_tokens: int) -> str:
+# AIPerf's own: what a request under way may still take when the time of a cell is over; its record
+# would be missing without it, and the shortest answers alone would be kept
+_GRACE_S = 30
+
+
+def extra_inputs(sampling: Sampling, output_tokens: int, ignore_eos: bool | None = None) -> str:
     """What every request body carries, as compact JSON with sorted keys.
 
     The cap on the answer stands here because it holds for every row format; where rows carry
     `output_length` as well, AIPerf lets this value win.
     """
     values: dict[str, object] = {
-        "ignore_eos": sampling.ignore_eos,
+        "ignore_eos": sampling.ignore_eos if ignore_eos is None else ignore_eos,
         "max_completion_tokens": output_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }
     if sampling.seed is not None:
         values["seed"] = sampling.seed
+    if sampling.thinking is not None:
+        values["chat_template_kwargs"] = {"enable_thinking": sampling.thinking}
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
@@ -43,6 +50,8 @@ def load_arguments(
     concurrency: int,
     sampling: Sampling,
     load: LoadSettings,
+    ignore_eos: bool | None = None,
+    duration_s: float | None = None,
 ) -> tuple[str, ...]:
     """What follows `aiperf`.
 
@@ -52,6 +61,8 @@ def load_arguments(
         tokenizer: a folder, at the same path inside the container.
         prompts: name of the prompt set; its rows are mounted under `INPUTS`.
         requests: turns of all rows; always passed, since AIPerf's default wraps short files.
+        ignore_eos: of this prompt set; None leaves it to the sampling.
+        duration_s: no request is sent after that time; rows that are left are not measured.
     """
     return (
         "profile",
@@ -68,9 +79,14 @@ def load_arguments(
         *(("--no-fixed-schedule",) if aiperf_format == "mooncake_trace" else ()),
         *("--dataset-sampling-strategy", "sequential"),
         *("--request-count", str(requests)),
+        *(
+            ("--benchmark-duration", _number(duration_s), "--benchmark-grace-period", str(_GRACE_S))
+            if duration_s is not None
+            else ()
+        ),
         *("--concurrency", str(concurrency)),
         *("--random-seed", str(load.random_seed)),
-        *("--extra-inputs", extra_inputs(sampling, output_tokens)),
+        *("--extra-inputs", extra_inputs(sampling, output_tokens, ignore_eos)),
         *("--request-timeout-seconds", _number(load.request_timeout_s)),
         *("--export-level", "records"),
         *("--artifact-dir", EXPORTS),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
+from runner.models.capability import ImageCapabilities
 from runner.models.host import Host, Vendor
 from runner.models.image import LockedImage
 from runner.models.job import MatrixJob, ServerConfiguration, Speculative
 from runner.models.plan import Finding
-from runner.plan.findings import error
+from runner.plan.findings import error, note, warning
 from runner.plan.secret_names import split_environment
 
 DEFAULT_ENTRYPOINT = ("vllm", "serve")
 PORT = 8000
+PER_REQUEST_FLAG = "--per-request-spec-decode-metrics"
 
 _OWNED_FLAGS: Mapping[str, str] = {
     "--api-key": "environment VLLM_API_KEY",
@@ -45,6 +48,8 @@ _OWNED_FLAGS: Mapping[str, str] = {
     "-sc": "speculative",
     "-tp": "server.tensor_parallel_size",
 }
+
+_OPTIONAL_SWITCHES = ("--enable-prompt-tokens-details",)
 
 _CONFIG_FILE = "--config"
 _SHORTEST_PREFIX = len("--x")
@@ -78,10 +83,29 @@ def speculative_config(speculative: Speculative) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
+def per_request_metrics(
+    configuration: ServerConfiguration, capabilities: ImageCapabilities | None
+) -> bool:
+    """Whether answers carry acceptance: the server speculates and the image knows the flag.
+
+    An image that was never probed is taken to know it; a baseline refuses to start with it.
+    """
+    if configuration.speculative is None:
+        return False
+    return capabilities is None or capabilities.knows_flag(PER_REQUEST_FLAG) is not False
+
+
 def server_arguments(
-    job: MatrixJob, configuration: ServerConfiguration, name: str
+    job: MatrixJob,
+    configuration: ServerConfiguration,
+    name: str,
+    capabilities: ImageCapabilities | None = None,
 ) -> tuple[str, ...]:
-    """What follows the image's entry point; `name` is the served name."""
+    """What follows the image's entry point; `name` is the served name.
+
+    A flag of the plan's own that the image is known not to have is left out: an unknown flag ends
+    a server at once. `flag_findings` tells which.
+    """
     server = job.server
     caching = "--enable-prefix-caching" if server.prefix_caching else "--no-enable-prefix-caching"
     arguments = [
@@ -96,9 +120,11 @@ def server_arguments(
         *("--seed", str(server.seed)),
         *("--tensor-parallel-size", str(server.tensor_parallel_size)),
         *("--generation-config", "vllm"),
-        caching,
-        "--enable-prompt-tokens-details",
     ]
+    # one word alone that an image lacks would end its server, and nothing rests on these
+    for switch in (caching, *_OPTIONAL_SWITCHES):
+        if capabilities is None or capabilities.knows_flag(switch) is not False:
+            arguments.append(switch)
     if server.enforce_eager:
         arguments.append("--enforce-eager")
     if server.gpu_memory_utilization is not None:
@@ -111,7 +137,8 @@ def server_arguments(
         arguments.append("--trust-remote-code")
     if configuration.speculative is not None:
         arguments += ["--speculative-config", speculative_config(configuration.speculative)]
-        arguments += ["--per-request-spec-decode-metrics", "detailed"]
+    if per_request_metrics(configuration, capabilities):
+        arguments += [PER_REQUEST_FLAG, "detailed"]
     return (*arguments, *server.extra_arguments, *configuration.extra_arguments)
 
 
@@ -138,6 +165,98 @@ def server_environment(
     plain, hidden = split_environment(given, secrets)
     merged = {**own, **image.environment, **plain}
     return {name: merged[name] for name in sorted(merged) if name not in hidden}, hidden
+
+
+def expected_configuration(job: MatrixJob) -> dict[str, str]:
+    """Path in the answer of `/server_info` -> value that every server of the job must have.
+
+    Text as it stands there: bare words, else JSON. What vLLM decides itself (dtype `auto`) is not
+    named.
+    """
+    server = job.server
+    expected: dict[str, object] = {
+        "model_config.max_model_len": server.max_model_len,
+        "model_config.seed": server.seed,
+        "scheduler_config.max_num_seqs": server.max_num_seqs,
+        "scheduler_config.max_num_batched_tokens": server.max_num_batched_tokens,
+        "parallel_config.tensor_parallel_size": server.tensor_parallel_size,
+        "cache_config.enable_prefix_caching": server.prefix_caching,
+    }
+    if server.dtype != "auto":
+        expected["model_config.dtype"] = f"torch.{_DTYPES.get(server.dtype, server.dtype)}"
+    return {
+        path: value if isinstance(value, str) else json.dumps(value)
+        for path, value in expected.items()
+    }
+
+
+_DTYPES = {"half": "float16", "float": "float32"}
+
+
+def flag_findings(
+    job: MatrixJob, names: Sequence[str], capabilities: ImageCapabilities | None
+) -> Iterator[Finding]:
+    """What the image can't take: flags of the plan's own, the user's, and speculative keys."""
+    extra = [
+        *(("server.extra_arguments", argument) for argument in job.server.extra_arguments),
+        *(
+            (f"servers.{name}.extra_arguments", argument)
+            for name in names
+            for argument in job.servers[name].extra_arguments
+        ),
+    ]
+    if capabilities is None or not capabilities.flags:
+        flags = [argument for _, argument in extra if argument.startswith("--")]
+        if flags:
+            yield note(
+                "extra_arguments",
+                f"not checked, as nobody asked this image which flags it knows: {', '.join(flags)}",
+                "runner images probe --host HOST",
+            )
+        return
+    image = f"this image (vLLM {capabilities.vllm_version or 'unknown'})"
+    switches = ("--enable-prefix-caching", *_OPTIONAL_SWITCHES)
+    for switch in switches:
+        if capabilities.knows_flag(switch) is False:
+            yield warning("image server", f"{image} does not know {switch}; it is not sent")
+    for subject, argument in extra:
+        flag = argument.partition("=")[0].partition(".")[0].replace("_", "-")
+        if argument.startswith("--") and capabilities.knows_flag(flag) is False:
+            near = get_close_matches(flag, capabilities.flags, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"remove it from {subject}"
+            yield error(subject, f"{image} does not know {flag}", hint)
+    yield from _speculative_findings(job, names, capabilities, image)
+
+
+def _speculative_findings(
+    job: MatrixJob, names: Sequence[str], capabilities: ImageCapabilities, image: str
+) -> Iterator[Finding]:
+    for name in names:
+        speculative = job.servers[name].speculative
+        if speculative is None:
+            continue
+        if not per_request_metrics(job.servers[name], capabilities):
+            yield warning(
+                f"servers.{name}",
+                f"{image} reports no acceptance for each request: it comes from /metrics, without "
+                "drafting coverage",
+            )
+        keys = json.loads(speculative_config(speculative))
+        unknown = [key for key in keys if key not in capabilities.speculative_fields]
+        if unknown and capabilities.speculative_fields:
+            yield error(
+                f"servers.{name}.speculative",
+                f"{image} does not know: {', '.join(unknown)}",
+                "take it out, or choose a host whose image knows it",
+            )
+        method = speculative.method.value
+        if capabilities.methods and method not in capabilities.methods:
+            yield error(
+                f"servers.{name}.speculative.method",
+                f"{image} does not know the method {method}; it knows "
+                f"{', '.join(capabilities.methods)}",
+                "choose one of them, or a host whose image knows it",
+            )
 
 
 def argument_findings(job: MatrixJob, names: Sequence[str]) -> Iterator[Finding]:

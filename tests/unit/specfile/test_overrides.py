@@ -98,7 +98,7 @@ def test_problems_of_the_file_come_before_those_of_options() -> None:
 def test_when_only_options_are_wrong_the_file_is_not_blamed() -> None:
     with pytest.raises(SpecError) as caught:
         load("repeats=0")
-    assert caught.value.next_step == "correct the --set options and repeat the command"
+    assert caught.value.next_step == "correct the options and repeat the command"
 
 
 def test_an_option_mends_what_is_wrong_in_the_file() -> None:

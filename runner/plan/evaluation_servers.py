@@ -1,0 +1,249 @@
+"""The server configurations of an evaluation: drafter, comparator, adaptive verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.models.capability import ImageCapabilities
+from runner.models.checkpoint import Checkpoint, VerifierReading
+from runner.models.evaluation import Adaptive, Comparator, EvaluationJob, Mode
+from runner.models.host import Vendor
+from runner.models.job import ServerConfiguration, Speculative, SpeculativeMethod
+from runner.models.plan import Decision, Finding, FindingLevel, Origin, Unavailable
+from runner.plan.evaluation_sets import modes_of
+from runner.plan.findings import error
+from runner.plan.inputs import ServerRole
+from runner.plan.support import (
+    WITHOUT_ASYNC_SCHEDULING,
+    Outlook,
+    Support,
+    adaptive_support,
+    method_support,
+)
+
+BASELINE, MTP, DRAFTER = "baseline", "mtp", "drafter"
+NO_ASYNC = "--no-async-scheduling"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One server configuration and which modes are measured on it."""
+
+    name: str
+    configuration: ServerConfiguration
+    role: ServerRole
+    acceptance: bool
+    speedup: bool
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """All of an evaluation, in the order in which their servers run.
+
+    `comparator` is the first choice to compare with; None where nothing is compared.
+    """
+
+    ordered: tuple[Condition, ...]
+    comparator: str | None
+    decisions: tuple[Decision, ...]
+    findings: tuple[Finding, ...]
+    unavailable: tuple[Unavailable, ...]
+
+    @property
+    def by_name(self) -> Mapping[str, Condition]:
+        """The same by name."""
+        return {condition.name: condition for condition in self.ordered}
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The comparator's conditions, first choice first."""
+
+    conditions: tuple[Condition, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unavailable: tuple[Unavailable, ...] = ()
+
+    @property
+    def first(self) -> str | None:
+        return self.conditions[0].name if self.conditions else None
+
+    @property
+    def fallback(self) -> str | None:
+        return self.conditions[1].name if len(self.conditions) > 1 else None
+
+
+def conditions(
+    *,
+    job: EvaluationJob,
+    method: SpeculativeMethod,
+    parallel_drafting: bool,
+    lengths: Sequence[int],
+    drafter: Checkpoint,
+    verifier: VerifierReading,
+    capabilities: ImageCapabilities | None,
+    vendor: Vendor,
+) -> Conditions:
+    """Every condition of an evaluation, and those that can't be had with the reason."""
+    modes = modes_of(job.scope)
+    speedup = Mode.SPEEDUP in modes
+    compared = _compared(job, method, verifier, capabilities, vendor) if speedup else _Compared()
+    support = method_support(method, parallel_drafting, capabilities, vendor)
+    adaptive = adaptive_support(method, parallel_drafting, capabilities, vendor)
+    on_the_table = speedup and job.adaptive is not Adaptive.OFF
+
+    def drafting(length: int, *, on: bool) -> Condition:
+        name = _drafter_name(length, lengths, on if on_the_table else None)
+        return Condition(
+            name=name,
+            configuration=ServerConfiguration(
+                speculative=Speculative(
+                    method=method,
+                    num_speculative_tokens=length,
+                    model=None if method is SpeculativeMethod.MTP else drafter.name,
+                    revision=None
+                    if drafter.local or method is SpeculativeMethod.MTP
+                    else drafter.revision,
+                    draft_tensor_parallel_size=job.draft_tensor_parallel_size,
+                    enable_adaptive_verification=on,
+                    parallel_drafting=parallel_drafting,
+                )
+            ),
+            role=ServerRole(
+                optional=on,
+                baseline=compared.first,
+                baseline_fallback=compared.fallback,
+            ),
+            acceptance=Mode.ACCEPTANCE in modes and not on,
+            speedup=speedup,
+        )
+
+    plain = [drafting(length, on=False) for length in lengths]
+    adapting = [drafting(length, on=True) for length in lengths] if on_the_table else []
+    findings = [*compared.findings, *_unsupported(method, support)]
+    unavailable = list(compared.unavailable)
+    if adapting and adaptive.ruled_out:
+        unavailable += [Unavailable(condition=c.name, reason=adaptive.reason) for c in adapting]
+        if job.adaptive is Adaptive.ON:
+            findings.append(error("adaptive", adaptive.reason, "--set adaptive=auto"))
+        adapting = []
+    return Conditions(
+        ordered=(*plain, *compared.conditions, *adapting),
+        comparator=compared.first,
+        decisions=(*compared.decisions, *_adaptive_decision(job, adaptive, on_the_table)),
+        findings=tuple(findings),
+        unavailable=tuple(unavailable),
+    )
+
+
+def _drafter_name(length: int, lengths: Sequence[int], on: bool | None) -> str:
+    name = DRAFTER if len(lengths) == 1 else f"{DRAFTER}-k{length}"
+    return name if on is None else f"{name}-adaptive_{'on' if on else 'off'}"
+
+
+def _unsupported(method: SpeculativeMethod, support: Support) -> Iterator[Finding]:
+    if support.ruled_out:
+        yield error(
+            "method",
+            support.reason,
+            "choose a host whose image serves it: runner images probe --host HOST",
+        )
+    elif support.outlook is Outlook.TRY:
+        yield Finding(level=FindingLevel.NOTE, subject="method", message=support.reason)
+
+
+def _compared(
+    job: EvaluationJob,
+    method: SpeculativeMethod,
+    verifier: VerifierReading,
+    capabilities: ImageCapabilities | None,
+    vendor: Vendor,
+) -> _Compared:
+    base, notes = _base(job, method)
+    if job.comparator is Comparator.BASE:
+        return _Compared((base,), findings=notes)
+    lacking = _why_no_mtp(method, verifier)
+    if lacking is None:
+        support = method_support(SpeculativeMethod.MTP, False, capabilities, vendor)
+        lacking = support.reason if support.ruled_out else None
+    if lacking is None and verifier.mtp is not None:
+        mtp = Condition(
+            name=MTP,
+            configuration=ServerConfiguration(
+                speculative=Speculative(
+                    method=SpeculativeMethod.MTP, num_speculative_tokens=verifier.mtp.depth
+                )
+            ),
+            role=ServerRole(optional=True),
+            acceptance=False,
+            speedup=True,
+        )
+        if job.comparator is Comparator.MTP:
+            return _Compared((mtp,), findings=notes)
+        stand_in = Condition(
+            name=base.name,
+            configuration=base.configuration,
+            role=ServerRole(instead_of=MTP),
+            acceptance=False,
+            speedup=True,
+        )
+        source = f"the verifier has {verifier.mtp.depth} MTP layers ({verifier.mtp.source})"
+        decision = _inferred("comparator", f"mtp, else {base.name}", source)
+        return _Compared((mtp, stand_in), (decision,), notes)
+    reason = lacking or "the verifier has no MTP head"
+    if job.comparator is Comparator.MTP:
+        step = "--set comparator=base"
+        return _Compared(
+            findings=(*notes, error("comparator", f"no native MTP: {reason}", step)),
+            unavailable=(Unavailable(condition=MTP, reason=reason),),
+        )
+    decision = _inferred("comparator", base.name, f"no native MTP: {reason}")
+    unavailable = (Unavailable(condition=MTP, reason=reason),) if verifier.mtp and lacking else ()
+    return _Compared((base,), (decision,), notes, unavailable)
+
+
+def _why_no_mtp(method: SpeculativeMethod, verifier: VerifierReading) -> str | None:
+    if method is SpeculativeMethod.MTP:
+        return "the drafter itself is the model's MTP head"
+    if verifier.mtp_refusal is not None:
+        return verifier.mtp_refusal
+    return None if verifier.mtp is not None else "the verifier's configuration names no MTP head"
+
+
+def _base(job: EvaluationJob, method: SpeculativeMethod) -> tuple[Condition, tuple[Finding, ...]]:
+    """The model without speculation, and a note where async scheduling was to be matched."""
+    async_off = job.matched_async and method in WITHOUT_ASYNC_SCHEDULING
+    notes: tuple[Finding, ...] = ()
+    if job.matched_async and not async_off:
+        notes = (
+            Finding(
+                level=FindingLevel.NOTE,
+                subject="matched_async",
+                message=f"changes nothing: vLLM keeps async scheduling with {method}",
+            ),
+        )
+    condition = Condition(
+        name=f"{BASELINE}-async_off" if async_off else BASELINE,
+        configuration=ServerConfiguration(extra_arguments=(NO_ASYNC,) if async_off else ()),
+        role=ServerRole(),
+        acceptance=False,
+        speedup=True,
+    )
+    return condition, notes
+
+
+def _adaptive_decision(
+    job: EvaluationJob, support: Support, on_the_table: bool
+) -> Iterator[Decision]:
+    if on_the_table and job.adaptive is Adaptive.AUTO:
+        words = {
+            Outlook.SUPPORTED: "off and on",
+            Outlook.TRY: "off, and on is tried",
+            Outlook.RULED_OUT: "off",
+        }
+        yield _inferred("adaptive", words[support.outlook], support.reason)
+
+
+def _inferred(key: str, value: str, source: str) -> Decision:
+    return Decision(key=key, value=value, origin=Origin.INFERRED, source=source)

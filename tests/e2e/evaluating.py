@@ -1,0 +1,71 @@
+"""What the end-to-end tests of evaluations share: tiny drafters, datasets, a short evaluation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.world import World
+
+DATASETS = "humaneval,mt-bench"
+SHORT = (
+    "server.enforce_eager=true",
+    "server.cpu_kv_cache_gib=1",
+    "server.dtype=float32",
+    "sampling.seed=7",
+    "budget.acceptance.rows=6",
+    "budget.acceptance.output_tokens=48",
+    "budget.speedup.rows=6",
+    "budget.speedup.output_tokens=48",
+    "concurrency.acceptance=2",
+    "concurrency.speedup=[2]",
+    "repeats=1",
+)
+"""A real evaluation in minutes: few rows, short answers, one concurrency, one repeat."""
+
+
+@dataclass
+class Evaluated:
+    """A run that ended, as it was collected and reported."""
+
+    run_id: str
+    job: str
+    exit_code: int
+    stderr: str
+    folder: Path
+
+    @property
+    def plan(self) -> dict:
+        return json.loads((self.folder / "plan.json").read_text())
+
+    @property
+    def summary(self) -> dict:
+        return json.loads((self.folder / "report" / "summary.json").read_text())
+
+    @property
+    def readme(self) -> str:
+        return (self.folder / "report" / "README.md").read_text()
+
+    def results(self) -> dict[str, dict]:
+        """`result.json` by cell."""
+        return {
+            path.parts[-3]: json.loads(path.read_text())
+            for path in self.folder.glob("cells/*/attempt-*/result.json")
+        }
+
+
+def settings(*more: str) -> list[str]:
+    """`--set` options of a short evaluation, then others."""
+    return [word for value in (*SHORT, *more) for word in ("--set", value)]
+
+
+def evaluate(world: World, *options: str, host: str = "local") -> Evaluated:
+    """Submit an evaluation by options alone, follow it, collect it and report on it."""
+    done = world.runner("submit", "--host", host, "--follow", *options, check=False, timeout=1200)
+    run_id = done.stdout.strip()
+    assert run_id.startswith("20"), done.stdout + done.stderr
+    world.runner("collect", run_id)
+    world.runner("report", run_id)
+    (folder,) = world.store.glob(f"*/{run_id}")
+    return Evaluated(run_id, folder.parent.name, done.returncode, done.stderr, folder)
