@@ -32,7 +32,7 @@ from runner.cli.options import (
     examples,
     settings_of,
 )
-from runner.cli.output import TABLE_WIDTH, emit, emit_json, emit_table, say
+from runner.cli.output import TABLE_WIDTH, emit, emit_json, emit_table, human_time, say
 
 if TYPE_CHECKING:
     from runner.client.planning import Prepared
@@ -164,12 +164,24 @@ def _print_estimate(estimate: Estimate) -> None:
         f"{estimate.requests:,} requests, {prompt}"
         f"up to {estimate.output_tokens:,} output tokens"
     )
-    hours = "hours unknown" if estimate.hours is None else f"about {estimate.hours:.1f} h"
-    emit(f"  {hours}: {estimate.hours_source}")
+    time = (
+        "time unknown" if estimate.hours is None else f"about {human_time(estimate.hours * 3600)}"
+    )
+    emit(f"  {time}: {estimate.hours_source}")
 
 
 def _print_cells(made: Plan) -> None:
     emit("\nCells")
+    if made.kind == "evaluation":
+        # the id says server, mode, dataset, concurrency and repeat
+        emit_table(
+            ("#", "CELL", "ROWS", "REQUESTS", "TOKENS"),
+            (
+                (number, cell.id, len(cell.rows), cell.requests, cell.output_tokens)
+                for number, cell in enumerate(made.cells, start=1)
+            ),
+        )
+        return
     emit_table(
         ("#", "CELL", "SERVER", "PROMPTS", "CONCURRENCY", "REPEAT", "REQUESTS", "TOKENS"),
         (

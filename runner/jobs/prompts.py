@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from runner.errors import SpecError
 from runner.specfile import nearest, read_text_file
 
+_BESIDE = ("id", "category", "answer")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ROLES = ("system", "user", "assistant")
 
@@ -40,11 +41,14 @@ class PromptRow:
     """One conversation. `id` is `<set>/<row>`, AIPerf's `session_id`; `turns` counts requests.
 
     `content` is the text, the list of messages, or the list of user turns, by the set's format.
+    `category` and `answer` are kept for the report and never sent.
     """
 
     id: str
     turns: int
     content: Any
+    category: str | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,11 @@ class PromptRows:
 def read_prompts(path: Path, name: str, rows: int | None = None) -> PromptRows:
     """Reads a prompt set.
 
-    Each line is an object with an optional `id` and one of `text` (one prompt), `messages` (a whole
-    conversation that ends with the user, sent as it is) or `turns` (texts of the user, answered
-    one after the other); the same one in every line. A row without `id` is called by its number,
-    from 1. Characters of an id that are not safe in a path become `_`.
+    Each line is an object with an optional `id`, `category` and `answer` (texts), and one of
+    `text` (one prompt), `messages` (a whole conversation that ends with the user, sent as it is) or
+    `turns` (texts of the user, answered one after the other); the same one in every line. A row
+    without `id` is called by its number, from 1. Characters of an id that are not safe in a path
+    become `_`.
 
     Args:
         path: the JSONL file.
@@ -145,11 +150,12 @@ class _Reader:
             self.problems.append(f"{self._path}:{number}: {wrong}")
 
     def _row(self, number: int, data: Mapping[str, Any]) -> PromptRow:
-        given = [key for key in data if key != "id"]
+        given = [key for key in data if key not in _BESIDE]
         for key in given:
             if key not in _FORMATS:
-                near = nearest(key, ("id", *_FORMATS))
-                hint = f"did you mean '{near}'?" if near else "expected id, text, messages, turns"
+                near = nearest(key, (*_BESIDE, *_FORMATS))
+                known = ", ".join((*_BESIDE, *_FORMATS))
+                hint = f"did you mean '{near}'?" if near else f"expected {known}"
                 raise _WrongRow(f"unknown key '{key}'; {hint}")
         if len(given) != 1:
             found = " and ".join(given) or "none"
@@ -160,7 +166,11 @@ class _Reader:
         content = _CHECKS[field](data[field])
         self.field = field
         row_id = self._id(number, data)
-        return PromptRow(row_id, len(content) if field == "turns" else 1, content)
+        category, answer = (
+            _text(data[key], key) if data.get(key) is not None else None for key in _BESIDE[1:]
+        )
+        turns = len(content) if field == "turns" else 1
+        return PromptRow(row_id, turns, content, category, answer)
 
     def _id(self, number: int, data: Mapping[str, Any]) -> str:
         own = data.get("id", str(number))

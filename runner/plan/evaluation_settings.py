@@ -47,7 +47,13 @@ def server_settings(
         tokens = max(_BATCHED_TOKENS, settings.max_num_seqs)
         settings = settings.model_copy(update={"max_num_batched_tokens": tokens})
         source = "runner's default for evaluations"
-        settled.append(("max_num_batched_tokens", tokens, source))
+        chosen = Decision(
+            key="server.max_num_batched_tokens",
+            value=str(tokens),
+            origin=Origin.DEFAULT,
+            source=source,
+        )
+        return settings, (*_decisions(settled), chosen)
     return settings, tuple(_decisions(settled))
 
 

@@ -1,0 +1,1 @@
+"""Datasets: the catalogue, what was fetched, and how long their prompts are."""
