@@ -4,8 +4,8 @@
                           [--draft-tokens K] [--verifier-name NAME]
 
 One Llama layer over the verifier's hidden states. Trained, it learns to say what the verifier
-itself would say next, on pieces of Python's standard library and on the verifier's own
-continuations of them: about two minutes on two cores. Untrained, its weights are random and no
+itself would say next, on the verifier's own answers to pieces of Python's standard library, put to
+it as a chat: about two minutes on two cores. Untrained, its weights are random and no
 draft of it is ever accepted; with the trained one, that makes two known answers for tests. The
 verifier is written into the configuration under its own path, or under --verifier-name.
 """
@@ -18,7 +18,6 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import tiny_model
@@ -29,14 +28,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
-DEFAULT_STEPS = 320
-BATCH, WINDOW = 16, 128
-PROMPT = 24
-# of the verifier's own continuations, so many windows are made beforehand and used again
-OWN_WINDOWS = 512
+DEFAULT_STEPS = 260
+BATCH = 10
+# prompts of these lengths, so many of each, and answers of this length: what is measured is no longer
+PROMPT_TOKENS, PROMPTS, ANSWER_TOKENS = (32, 64, 128, 224), 120, 80
 RATE, WARMUP_STEPS = 2e-3, 20
 # a second step on its own hidden states, as when it drafts: it counts a little less
-UNROLLED, SECOND_WEIGHT = 3, 0.8
+UNROLLED, LATER_WEIGHT = 2, 0.8
 
 
 class RmsNorm(nn.Module):
@@ -158,42 +156,57 @@ def auxiliary_layers(config: LlamaConfig) -> list[int]:
     return sorted({1, max(1, depth // 2), max(1, depth - 1)}) if depth >= 4 else [1] * 3
 
 
-def own_continuations(verifier: LlamaForCausalLM, windows: Iterator[Tensor], end: int) -> Tensor:
-    """What the verifier writes greedily after pieces of text, `[OWN_WINDOWS, WINDOW]` ids."""
+def own_answers(verifier: LlamaForCausalLM, tokenizer: Tokenizer, seed: int) -> list[Tensor]:
+    """Chats that the verifier has answered greedily: one `[PROMPTS, length]` of ids for each
+    length of prompt."""
+    chosen = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    texts = [text for text in tiny_model.library_sources() if len(text) > 4000]
+    # as the verifier's chat template writes a question and the beginning of its answer
+    before, after = 'def user():\n    """', '"""\n\n\ndef'
+    start = tokenizer.encode(before).ids
+    end = tokenizer.encode(after, add_special_tokens=False).ids
+    stop = tokenizer.token_to_id(tiny_model.END)
     made = []
-    with torch.no_grad():
-        while sum(len(part) for part in made) < OWN_WINDOWS:
-            prompts = torch.cat([next(windows)[:, :PROMPT] for _ in range(4)])
+    for length in PROMPT_TOKENS:
+        prompts = []
+        while len(prompts) < PROMPTS:
+            text = chosen.choice(texts)
+            at = chosen.randrange(len(text) - 3000)
+            piece = tokenizer.encode(text[at : at + 2000], add_special_tokens=False).ids
+            inner = piece[: length - len(start) - len(end)]
+            if len(inner) == length - len(start) - len(end):
+                prompts.append([*start, *inner, *end])
+        ids = torch.tensor(prompts)
+        with torch.no_grad():
             made.append(
                 verifier.generate(
-                    prompts,
-                    attention_mask=torch.ones_like(prompts),
-                    min_new_tokens=WINDOW - PROMPT,
-                    max_new_tokens=WINDOW - PROMPT,
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    min_new_tokens=ANSWER_TOKENS,
+                    max_new_tokens=ANSWER_TOKENS,
                     do_sample=False,
-                    pad_token_id=end,
+                    pad_token_id=stop,
                 )
             )
-    return torch.cat(made)[:OWN_WINDOWS]
+    return made
 
 
 def train(
     drafter: Drafter, verifier: LlamaForCausalLM, tokenizer: Tokenizer, steps: int, seed: int
 ) -> None:
     """Teach the drafter the verifier's own next tokens; prints loss and agreement as it goes."""
-    windows = tiny_model.batches(tokenizer, tiny_model.library_sources(), seed)
-    own = own_continuations(verifier, windows, tokenizer.token_to_id(tiny_model.END))
-    print(f"{len(own)} continuations of the verifier", flush=True)
-    chosen = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    answers = own_answers(verifier, tokenizer, seed)
+    print(f"{sum(len(group) for group in answers)} answers of the verifier", flush=True)
+    chosen = random.Random(seed + 1)  # noqa: S311 - repeatable, not secret
     optimizer = torch.optim.AdamW(drafter.parameters(), lr=RATE, betas=(0.9, 0.95))
     layers = auxiliary_layers(verifier.config)
     started = time.monotonic()
     for step in range(steps):
-        picked = torch.tensor(chosen.sample(range(len(own)), 3 * BATCH // 4))
-        ids = torch.cat([own[picked], next(windows)[: BATCH // 4]])
+        group = answers[step % len(answers)]
+        ids = group[torch.tensor(chosen.sample(range(len(group)), BATCH))]
         loss, agreed = loss_of(drafter, verifier, layers, ids)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * tiny_model.rate(step / steps, step * tiny_model.WARMUP_STEPS
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = RATE * tiny_model.rate(step / steps, step * tiny_model.WARMUP_STEPS
                                                  // WARMUP_STEPS)  # fmt: skip
         loss.backward()
         nn.utils.clip_grad_norm_(drafter.parameters(), 1.0)
@@ -225,7 +238,7 @@ def loss_of(
     for unrolled in range(UNROLLED):
         logits, after = drafter.step(following, hidden)
         loss = functional.cross_entropy(logits.flatten(0, 1), target.flatten())
-        total = total + SECOND_WEIGHT**unrolled * loss
+        total = total + LATER_WEIGHT**unrolled * loss
         if unrolled == 0:
             agreed = (logits.argmax(-1) == target).float().mean().item()
         # the next draft stands one token further on, upon this one's hidden state

@@ -94,3 +94,19 @@ def explain(log: str, fallback_lines: int = 5) -> str:
         return f"{cause.name}: {cause.line} ({cause.hint})"
     lines = [line.strip() for line in log.splitlines() if line.strip()][-fallback_lines:]
     return "no known cause; last lines: " + " | ".join(lines) if lines else "it printed nothing"
+
+
+# an error's last line, with whatever a logger puts before it; and a rule of a pydantic model
+_ERROR = re.compile(r"(?:^|\s)(?:(?:\w+\.)*\w*(?:Error|Exception)|error): (?P<words>.+)$")
+_RULE = re.compile(r"(?:^|\s)Value error, (?P<words>.+?)(?: \[type=.*)?$")
+_ELSEWHERE = ("Engine core initialization failed", "validation error for", "See root cause")
+
+
+def refusal(log: str) -> str | None:
+    """The server's own words for why it did not start: its last error that says something; None
+    where its log names none."""
+    for line in reversed(log.splitlines()):
+        found = _RULE.search(line.strip()) or _ERROR.search(line.strip())
+        if found and not any(words in line for words in _ELSEWHERE):
+            return found["words"].strip()[:400]
+    return None

@@ -15,6 +15,7 @@ from runner.models.layout import AttemptLayout
 from runner.models.plan import CellPlan, for_attempt
 from runner.models.result import CellResult, Check, RequestCounts, Verdict
 from runner.models.status import Phase, Reason, Status
+from runner.supervisor.conclude import conclude_cell
 from runner.supervisor.context import RunContext
 from runner.supervisor.http import ServerUnreachable
 from runner.supervisor.interrupt import StopRequested
@@ -47,6 +48,7 @@ class CellRun:
     server: RunningServer
     layout: AttemptLayout
     started_at: str
+    prefix_cache_reset: bool | None = None
 
     def phase(self, phase: Phase) -> None:
         """Note in the journal which step begins."""
@@ -109,6 +111,7 @@ def finish_cell(cell: CellRun, container: str, pump: LogPump) -> Status:
             metrics_after,
             end.exit_code,
         )
+        checks = (*checks, prefix_cache_state(cell))
         status, reason, message = verdict(checks)
     except RunnerError as error:
         counts, checks = None, ()
@@ -129,6 +132,23 @@ def finish_cell(cell: CellRun, container: str, pump: LogPump) -> Status:
     if status is Status.STOPPED:
         raise StopRequested
     return status
+
+
+def prefix_cache_state(cell: CellRun) -> Check:
+    """What the prefix cache held when the first measured request came."""
+    name = "prefix_cache_state"
+    if not cell.server.plan.prefix_caching:
+        return Check(name=name, verdict=Verdict.OK, message="prefix caching is off")
+    if cell.prefix_cache_reset:
+        message = "prefix caching is on; the cache was emptied before the first measured request"
+        return Check(name=name, verdict=Verdict.OK, message=message)
+    why = (
+        "the supervisor was started anew, and does not know"
+        if cell.prefix_cache_reset is None
+        else "the server did not empty it"
+    )
+    message = f"prefix caching is on, and whether the cache was cold is open: {why}"
+    return Check(name=name, verdict=Verdict.WARN, message=message)
 
 
 def record(
@@ -157,16 +177,7 @@ def record(
         counts=counts,
         checks=checks,
     )
-    cell.context.write_json(cell.layout.result, result)
-    cell.context.journal.append(
-        EventKind.CELL_ENDED,
-        cell=cell.plan.id,
-        server=cell.plan.server,
-        attempt=cell.attempt,
-        status=status,
-        reason=reason,
-        message=message,
-    )
+    conclude_cell(cell.context, result)
     warnings = [check.name for check in checks if check.verdict is Verdict.WARN]
     note = f" (warnings: {', '.join(warnings)})" if warnings else ""
     cell.context.log.say(f"cell {cell.plan.id}: {status} ({reason}) {message}{note}")
@@ -200,8 +211,8 @@ def _warm_up(cell: CellRun) -> None:
         ]
         for future in waiting:
             future.result()
-    if server.plan.prefix_caching and not server.client.reset_prefix_cache():
-        context.log.say(f"cell {cell.plan.id}: the server could not reset its prefix cache")
+    if server.plan.prefix_caching:
+        cell.prefix_cache_reset = server.client.reset_prefix_cache()
     context.stop.check()
     context.write(cell.layout.metrics_before, _settled_metrics(server))
 

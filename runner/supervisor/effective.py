@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,16 @@ from runner.models.plan import ServerPlan
 from runner.models.result import Check, Verdict
 from runner.models.status import Reason
 
+SPECULATION = "effective_speculation"
+"""Name of the check that what drafts is what was asked for."""
+
+_DROPPED = (
+    # what vLLM writes when it goes on without, or with something else than, what was asked for
+    re.compile(r"Disabling num_speculative_tokens_per_batch_size"),
+    re.compile(r"speculative decoding (is|will be) disabled", re.IGNORECASE),
+    re.compile(r"falling back to legacy speculative rejection"),
+    re.compile(r"disabling speculative decoding", re.IGNORECASE),
+)
 _CHOICES = (
     "draft_tensor_parallel_size",
     "parallel_drafting",
@@ -39,7 +51,7 @@ def check_served_name(models: Mapping[str, Any] | None, server: ServerPlan) -> C
 
 def check_speculation(info: Mapping[str, Any] | None, server: ServerPlan) -> Check:
     """The effective speculative configuration of `/server_info` must be the one of the plan."""
-    name = "effective_speculation"
+    name = SPECULATION
     if info is None:
         return Check(
             name=name,
@@ -73,8 +85,12 @@ def check_synthetic(info: Mapping[str, Any] | None) -> Check:
     """A server that accepts drafts at a chosen rate has no place in a measurement."""
     config = (info or {}).get("vllm_config")
     found = config.get("speculative_config") if isinstance(config, Mapping) else None
-    method = found.get("rejection_sample_method") if isinstance(found, Mapping) else None
-    if method == "synthetic":
+    told = found if isinstance(found, Mapping) else {}
+    synthetic = told.get("rejection_sample_method") == "synthetic" or any(
+        told.get(key) is not None
+        for key in ("synthetic_acceptance_rates", "synthetic_acceptance_length")
+    )
+    if synthetic:
         return Check(
             name="real_acceptance",
             verdict=Verdict.REFUSE,
@@ -82,6 +98,53 @@ def check_synthetic(info: Mapping[str, Any] | None) -> Check:
             message="the server accepts drafts at a synthetic rate",
         )
     return Check(name="real_acceptance", verdict=Verdict.OK, message="acceptance is not synthetic")
+
+
+def check_expected(info: Mapping[str, Any] | None, server: ServerPlan) -> Check:
+    """Settings that the plan passed must be in force; what the answer does not name is said."""
+    name = "effective_settings"
+    config = (info or {}).get("vllm_config")
+    if not isinstance(config, Mapping):
+        return Check(
+            name=name,
+            verdict=Verdict.WARN,
+            message="unavailable: this server has no /server_info; not compared",
+        )
+    found = {path: _at(config, path) for path in server.expected}
+    known = {path: value for path, value in found.items() if value is not None}
+    wanted = {path: server.expected[path] for path in known}
+    compared = _compare(name, wanted, known)
+    absent = [path for path in server.expected if path not in known]
+    if compared.verdict is Verdict.OK and absent:
+        message = f"not told by the server, so not compared: {', '.join(absent)}"
+        return Check(name=name, verdict=Verdict.WARN, message=message)
+    return compared
+
+
+def check_fallback(log: str, server: ServerPlan) -> Check:
+    """The log of a speculating server has no line that says it goes on without its drafter."""
+    name = "no_fallback"
+    if server.speculative is None:
+        return Check(name=name, verdict=Verdict.OK, message="no speculation, nothing to drop")
+    for line in log.splitlines():
+        if any(pattern.search(line) for pattern in _DROPPED):
+            return Check(
+                name=name,
+                verdict=Verdict.REFUSE,
+                reason=Reason.CONFIGURATION_DIFFERS,
+                message=f"the server goes on without what was asked for: {line.strip()[:300]}",
+            )
+    return Check(name=name, verdict=Verdict.OK, message="no line of the log drops the drafter")
+
+
+def _at(config: Mapping[str, Any], path: str) -> str | None:
+    """The value at a dotted path, as text; None where the path does not exist."""
+    value: Any = config
+    for step in path.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def check_proof(answer: Mapping[str, Any], server: ServerPlan) -> tuple[Check, ...]:
@@ -98,6 +161,9 @@ def check_proof(answer: Mapping[str, Any], server: ServerPlan) -> tuple[Check, .
     )
     if server.speculative is None:
         return (served,)
+    if not server.per_request_metrics:
+        told = "this image has none: acceptance comes from /metrics"
+        return (served, Check(name="speculative_metrics", verdict=Verdict.OK, message=told))
     metrics = answer.get("metrics")
     found = isinstance(metrics, Mapping) and isinstance(
         metrics.get("speculative_decoding"), Mapping

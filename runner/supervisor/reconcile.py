@@ -18,6 +18,7 @@ from runner.models.plan import (
 )
 from runner.models.result import CellResult, ServerResult
 from runner.models.status import Phase, Reason, Status
+from runner.supervisor.conclude import conclude_cell, conclude_server
 from runner.supervisor.context import ROLE_LOAD, ROLE_SERVER, RunContext
 from runner.supervisor.server import READY_AFTER_S
 
@@ -125,11 +126,14 @@ def close_orphans(context: RunContext, left_over: dict[str, LeftOver]) -> None:
 
 
 def _close_server(context: RunContext, name: str, work: WorkState) -> None:
-    path = context.layout.server(name, work.attempt).result
-    if Path(path).exists():
-        result = ServerResult.model_validate_json(Path(path).read_bytes())
-    else:
-        result = ServerResult(
+    path = Path(context.layout.server(name, work.attempt).result)
+    if path.exists():
+        told = ServerResult.model_validate_json(path.read_bytes())
+        conclude_server(context, told, on_disk=True)
+        return
+    conclude_server(
+        context,
+        ServerResult(
             server=name,
             attempt=work.attempt,
             status=Status.FAILED,
@@ -137,44 +141,29 @@ def _close_server(context: RunContext, name: str, work: WorkState) -> None:
             message=_cut_off(work),
             started_at=work.started_at or utc_now(),
             ended_at=utc_now(),
-        )
-        context.write_json(path, result)
-    context.journal.append(
-        EventKind.SERVER_ENDED,
-        server=name,
-        attempt=work.attempt,
-        status=result.status,
-        reason=result.reason,
-        message=result.message,
+        ),
     )
 
 
 def _close_cell(context: RunContext, name: str, work: WorkState) -> None:
-    path = context.layout.attempt(name, work.attempt).result
-    server = context.plan.cell(name).server
-    if Path(path).exists():
-        result = CellResult.model_validate_json(Path(path).read_bytes())
-    else:
-        result = CellResult(
+    path = Path(context.layout.attempt(name, work.attempt).result)
+    if path.exists():
+        told = CellResult.model_validate_json(path.read_bytes())
+        conclude_cell(context, told, on_disk=True)
+        return
+    conclude_cell(
+        context,
+        CellResult(
             cell=name,
             attempt=work.attempt,
-            server=server,
+            server=context.plan.cell(name).server,
             server_attempt=None,
             status=Status.FAILED,
             reason=Reason.SUPERVISOR_LOST,
             message=_cut_off(work),
             started_at=work.started_at or utc_now(),
             ended_at=utc_now(),
-        )
-        context.write_json(path, result)
-    context.journal.append(
-        EventKind.CELL_ENDED,
-        cell=name,
-        server=server,
-        attempt=work.attempt,
-        status=result.status,
-        reason=result.reason,
-        message=result.message,
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from runner.models.plan import CellPlan, ServerPlan
 from runner.models.result import CellResult
 from runner.models.status import Reason, Status
 from runner.supervisor.cell import CellRun, finish_cell, run_cell
+from runner.supervisor.conclude import conclude_cell
 from runner.supervisor.context import RunContext
 from runner.supervisor.interrupt import StopRequested
 from runner.supervisor.reconcile import LeftOver, close_orphans, find_left_over
@@ -73,6 +74,8 @@ def _todo(context: RunContext, server: ServerPlan) -> list[tuple[CellPlan, int]]
 
 def _serve(context: RunContext, server: ServerPlan, left_over: LeftOver | None) -> None:
     """All cells of one server; a server that dies is started again for the cells that remain."""
+    if not _wanted(context, server):
+        return
     running = _adopt(context, server, left_over) if left_over else None
     while todo := _todo(context, server):
         if running is None:
@@ -85,6 +88,27 @@ def _serve(context: RunContext, server: ServerPlan, left_over: LeftOver | None) 
             running = None
     if running is not None:
         running.end(Status.SUCCEEDED, Reason.COMPLETED, "all its cells are done")
+
+
+def _wanted(context: RunContext, server: ServerPlan) -> bool:
+    """False for a stand-in whose server did not turn out unavailable; its cells are then closed.
+
+    The journal alone tells, so that a supervisor that starts anew decides the same.
+    """
+    if server.instead_of is None:
+        return True
+    first = derive(context.plan, context.journal.events).servers[server.instead_of]
+    if first.status is Status.UNAVAILABLE:
+        return True
+    if first.status is Status.FAILED:
+        why = f"it failed, which is not the same: {first.message}"
+    else:
+        why = "it serves as the comparator"
+    message = (
+        f"not needed: '{server.id}' stands in where '{server.instead_of}' is unavailable; {why}"
+    )
+    _close_rest(context, server, Status.UNAVAILABLE, Reason.NOT_NEEDED, message)
+    return False
 
 
 def _start(
@@ -100,7 +124,11 @@ def _start(
             given_up = failure.reason, failure.message
     reason, message = given_up
     context.log.say(f"{len(todo)} cells of server {server.id} can't run")
-    _fail_rest(context, server, reason, f"server '{server.id}': {message}")
+    if reason is Reason.SERVER_REFUSED:
+        words = f"unavailable: {message}"
+        _close_rest(context, server, Status.UNAVAILABLE, reason, words)
+    else:
+        _close_rest(context, server, Status.FAILED, reason, f"server '{server.id}': {message}")
     return None
 
 
@@ -117,7 +145,7 @@ def _given_up(context: RunContext, server: ServerPlan) -> tuple[Reason, str] | N
         return Reason.SERVER_DIED, f"it died {deaths} times"
     for event in ends:
         again = event.reason in (Reason.SERVER_DIED, Reason.SUPERVISOR_LOST)
-        if event.status is Status.FAILED and not again:
+        if event.status in (Status.FAILED, Status.UNAVAILABLE) and not again:
             return event.reason or Reason.INTERNAL_ERROR, event.message or ""
     return None
 
@@ -171,9 +199,11 @@ def _adopt(context: RunContext, server: ServerPlan, left_over: LeftOver) -> Runn
     return running
 
 
-def _fail_rest(context: RunContext, server: ServerPlan, reason: Reason, message: str) -> None:
+def _close_rest(
+    context: RunContext, server: ServerPlan, status: Status, reason: Reason, message: str
+) -> None:
     for cell, attempt in _todo(context, server):
-        _close_unrun(context, cell, attempt, Status.FAILED, reason, message)
+        _close_unrun(context, cell, attempt, status, reason, message)
 
 
 def _stop(context: RunContext) -> None:
@@ -192,39 +222,35 @@ def _close_unrun(
 ) -> None:
     """A cell that gets no attempt still gets a verdict that says why."""
     now = utc_now()
-    result = CellResult(
-        cell=cell.id,
-        attempt=attempt,
-        server=cell.server,
-        server_attempt=None,
-        status=status,
-        reason=reason,
-        message=message,
-        started_at=now,
-        ended_at=now,
-    )
-    context.write_json(context.layout.attempt(cell.id, attempt).result, result)
-    context.journal.append(
-        EventKind.CELL_ENDED,
-        cell=cell.id,
-        server=cell.server,
-        attempt=attempt,
-        status=status,
-        reason=reason,
-        message=message,
+    conclude_cell(
+        context,
+        CellResult(
+            cell=cell.id,
+            attempt=attempt,
+            server=cell.server,
+            server_attempt=None,
+            status=status,
+            reason=reason,
+            message=message,
+            started_at=now,
+            ended_at=now,
+        ),
     )
 
 
 def _end(context: RunContext) -> Status:
     state = derive(context.plan, context.journal.events)
     total, good = len(state.cells), state.count(Status.SUCCEEDED)
+    unavailable = state.count(Status.UNAVAILABLE)
     if state.stop_requested:
         status, reason = Status.STOPPED, Reason.STOPPED_BY_USER
-    elif good == total:
+    elif good and good + unavailable == total:
         status, reason = Status.SUCCEEDED, Reason.COMPLETED
     else:
         status, reason = Status.FAILED, Reason.CELLS_FAILED
     message = f"{good} of {total} cells succeeded"
+    if unavailable:
+        message += f", {unavailable} unavailable"
     try:
         context.engine.disconnect(context.plan.network, context.plan.supervisor.name)
         context.engine.remove_network(context.plan.network)

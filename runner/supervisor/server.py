@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,7 +17,8 @@ from runner.models.plan import ServerPlan, for_attempt
 from runner.models.result import Check, ServerResult, Verdict
 from runner.models.status import Phase, Reason, Status
 from runner.supervisor import effective
-from runner.supervisor.causes import explain
+from runner.supervisor.causes import explain, refusal
+from runner.supervisor.conclude import conclude_server
 from runner.supervisor.context import RunContext
 from runner.supervisor.http import ServerClient, ServerUnreachable
 from runner.supervisor.interrupt import StopRequested
@@ -69,6 +71,14 @@ class RunningServer:
         except ContainerGone:
             return True
 
+    def ended_by_itself(self) -> bool:
+        """True when the process chose its end: no signal, not for want of memory."""
+        try:
+            state = self.context.engine.state(self.container)
+        except ContainerGone:
+            return False
+        return not state.oom_killed and state.exit_code is not None and 0 < state.exit_code < 128
+
     def ending(self) -> str:
         """How the container ended, in words."""
         try:
@@ -102,15 +112,7 @@ class RunningServer:
             exit_code=exit_code,
             checks=tuple(self.checks),
         )
-        context.write_json(self.layout.result, result)
-        context.journal.append(
-            EventKind.SERVER_ENDED,
-            server=self.plan.id,
-            attempt=self.attempt,
-            status=status,
-            reason=reason,
-            message=message,
-        )
+        conclude_server(context, result)
         context.log.say(f"server {self.plan.id} ended: {status} ({reason}) {message}")
 
 
@@ -131,7 +133,7 @@ def start_server(context: RunContext, plan: ServerPlan, attempt: int) -> Running
         container = context.engine.start(spec, context.secrets_of(spec))
     except EngineError as error:
         context.log.say(f"server {plan.id}: could not be started: {error}")
-        _end_unstarted(context, plan, attempt, layout, started_at, error.what)
+        _end_unstarted(context, plan, attempt, started_at, error.what)
         raise ServerFailed(Reason.SERVER_START_FAILED, error.what) from error
     _phase(context, plan, attempt, Phase.SERVE)
     server = RunningServer(
@@ -147,7 +149,9 @@ def start_server(context: RunContext, plan: ServerPlan, attempt: int) -> Running
     try:
         _make_ready(server)
     except ServerFailed as failure:
-        server.end(Status.FAILED, failure.reason, failure.message)
+        unavailable = failure.reason is Reason.SERVER_REFUSED
+        status = Status.UNAVAILABLE if unavailable else Status.FAILED
+        server.end(status, failure.reason, failure.message)
         raise
     except StopRequested:
         server.end(Status.STOPPED, Reason.STOPPED_BY_USER, "stopped while starting")
@@ -192,7 +196,7 @@ def _make_ready(server: RunningServer) -> None:
         raise ServerFailed(Reason.SERVER_NOT_READY, error.what) from error
     refused = [check for check in server.checks if check.verdict is Verdict.REFUSE]
     if refused:
-        raise ServerFailed(refused[0].reason or Reason.CONFIGURATION_DIFFERS, refused[0].message)
+        raise _refused_by_check(plan, refused[0])
     server.ready_after_s = round(time.monotonic() - began, 3)
     context.journal.append(
         EventKind.SERVER_PHASE,
@@ -235,9 +239,23 @@ def _wait_healthy(server: RunningServer) -> None:
 
 
 def _start_failed(server: RunningServer) -> ServerFailed:
+    """Why a server ended before it was ready. An optional one that ended by itself, neither killed
+    nor out of memory, has refused what it was asked for, in its own words."""
     server.pump.finish()
+    words = refusal(server.pump.tail_text)
+    if server.plan.optional and words is not None and server.ended_by_itself():
+        return ServerFailed(Reason.SERVER_REFUSED, words)
     message = f"it {server.ending()}; {explain(server.pump.tail_text)}"
     return ServerFailed(Reason.SERVER_START_FAILED, message)
+
+
+def _refused_by_check(plan: ServerPlan, check: Check) -> ServerFailed:
+    """A server that came up as something else than was asked for."""
+    if plan.optional and check.name == effective.SPECULATION:
+        return ServerFailed(
+            Reason.SERVER_REFUSED, f"the server started without it: {check.message}"
+        )
+    return ServerFailed(check.reason or Reason.CONFIGURATION_DIFFERS, check.message)
 
 
 def _prove(server: RunningServer) -> None:
@@ -251,7 +269,7 @@ def _prove(server: RunningServer) -> None:
     info = client.get_json("/server_info?config_format=json", timeout_s=120)
     if info is not None:
         context.write_json(layout.server_info, info)
-    server.checks += [effective.check_speculation(info, plan), effective.check_synthetic(info)]
+    server.checks += _configuration_checks(server.layout, info, plan)
     body = proof_body(plan)
     answer = client.chat(body, timeout_s=300)
     context.write_json(layout.proof, {"request": body, "response": dict(answer)})
@@ -261,6 +279,20 @@ def _prove(server: RunningServer) -> None:
     server.checks.append(effective.check_counters(metrics, plan))
 
 
+def _configuration_checks(
+    layout: ServerLayout, info: Mapping[str, Any] | None, plan: ServerPlan
+) -> list[Check]:
+    """What the server says of itself, and what its log said on the way up."""
+    log = Path(layout.log)
+    lines = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return [
+        effective.check_speculation(info, plan),
+        effective.check_synthetic(info),
+        effective.check_expected(info, plan),
+        effective.check_fallback(lines, plan),
+    ]
+
+
 def _recorded_checks(layout: ServerLayout, plan: ServerPlan) -> list[Check]:
     """The checks of `_prove`, from what it kept."""
     info = _read_json(layout.server_info)
@@ -268,8 +300,7 @@ def _recorded_checks(layout: ServerLayout, plan: ServerPlan) -> list[Check]:
     metrics = Path(layout.metrics_ready).read_text(encoding="utf-8")
     return [
         effective.check_served_name(_read_json(layout.models), plan),
-        effective.check_speculation(info, plan),
-        effective.check_synthetic(info),
+        *_configuration_checks(layout, info, plan),
         *effective.check_proof(answer, plan),
         effective.check_counters(metrics, plan),
     ]
@@ -308,12 +339,11 @@ def _end_unstarted(
     context: RunContext,
     plan: ServerPlan,
     attempt: int,
-    layout: ServerLayout,
     started_at: str,
     message: str,
 ) -> None:
-    context.write_json(
-        layout.result,
+    conclude_server(
+        context,
         ServerResult(
             server=plan.id,
             attempt=attempt,
@@ -323,12 +353,4 @@ def _end_unstarted(
             started_at=started_at,
             ended_at=utc_now(),
         ),
-    )
-    context.journal.append(
-        EventKind.SERVER_ENDED,
-        server=plan.id,
-        attempt=attempt,
-        status=Status.FAILED,
-        reason=Reason.SERVER_START_FAILED,
-        message=message,
     )

@@ -86,6 +86,7 @@ def _server(frame: RunFrame, name: str, port: int) -> ServerPlan:
         command += ["--speculative-config", speculative.model_dump_json(exclude_none=True)]
         command += ["--per-request-spec-decode-metrics", "detailed"]
     return ServerPlan(
+        per_request_metrics=speculative is not None,
         id=name,
         configuration=name,
         served_name=served,

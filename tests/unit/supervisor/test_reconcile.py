@@ -123,6 +123,8 @@ def test_an_adopted_server_keeps_its_checks_and_its_log(
         ("served_name", "ok"),
         ("effective_speculation", "ok"),
         ("real_acceptance", "ok"),
+        ("effective_settings", "ok"),
+        ("no_fallback", "ok"),
         ("proof_request", "ok"),
         ("speculative_metrics", "ok"),
         ("speculative_counters", "ok"),

@@ -113,6 +113,8 @@ def test_results_of_a_good_run(stage: Stage) -> None:
         ("served_name", "ok"),
         ("effective_speculation", "ok"),
         ("real_acceptance", "ok"),
+        ("effective_settings", "ok"),
+        ("no_fallback", "ok"),
         ("proof_request", "ok"),
         ("speculative_metrics", "ok"),
         ("speculative_counters", "ok"),
@@ -143,13 +145,18 @@ def test_prefix_cache_is_reset_before_every_cell(stage: Stage) -> None:
     assert stage.supervise() is Status.SUCCEEDED
     assert stage.endpoints["baseline"].resets == 2
     assert stage.endpoints["twin"].resets == 0
+    for cell, words in ((C1, "was emptied before"), (TWIN_C1, "is off")):
+        state = {check.name: check for check in stage.result(cell).checks}["prefix_cache_state"]
+        assert (state.verdict, words in state.message) == ("ok", True)
 
 
 def test_a_prefix_cache_that_can_not_be_reset_is_said(stage: Stage) -> None:
     stage.change_server("baseline", prefix_caching=True)
     stage.endpoints["baseline"].scripted["/reset_prefix_cache"] = (404, b"{}")
     stage.supervise()
-    assert f"cell {C1}: the server could not reset its prefix cache" in stage.log
+    state = {check.name: check for check in stage.result(C1).checks}["prefix_cache_state"]
+    assert state.verdict == "warn"
+    assert state.message.endswith("whether the cache was cold is open: the server did not empty it")
 
 
 def test_a_finished_run_is_left_as_it_is(stage: Stage) -> None:
