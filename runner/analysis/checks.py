@@ -17,7 +17,7 @@ from runner.analysis.prometheus import (
     Known,
 )
 from runner.analysis.records import Outcome
-from runner.analysis.tally import RecordTally
+from runner.analysis.tally import RecordTally, RowKey
 from runner.models.plan import CellPlan, ServerPlan
 from runner.models.result import Check, Verdict
 from runner.models.status import Reason
@@ -121,6 +121,8 @@ def rows(evidence: Evidence) -> Check:
     """The planned rows and turns were recorded, each exactly once."""
     planned = {(row.id, turn) for row in evidence.cell.rows for turn in range(row.turns)}
     seen = evidence.tally.seen
+    if evidence.cell.duration_s is not None:
+        return _rows_in_time(evidence, planned)
     missing, foreign = planned - seen.keys(), seen.keys() - planned
     repeated = sum(1 for count in seen.values() if count > 1)
     recorded = len(planned) - len(missing)
@@ -142,11 +144,29 @@ def rows(evidence: Evidence) -> Check:
     return _refuse("rows", Reason.INCOMPLETE, message, **figures)
 
 
+def _rows_in_time(evidence: Evidence, planned: set[RowKey]) -> Check:
+    """A cell that ends by the clock measures what it gets to: planned rows, each at most once."""
+    seen, cell = evidence.tally.seen, evidence.cell
+    foreign = seen.keys() - planned
+    repeated = sum(1 for count in seen.values() if count > 1)
+    recorded = len(seen.keys() & planned)
+    figures = {"planned": len(planned), "recorded": recorded, "repeated": repeated}
+    message = f"{recorded} of {len(planned)} planned rows within {cell.duration_s:g} s"
+    if foreign or repeated or recorded < cell.concurrency:
+        message += (
+            f": {len(foreign)} not planned, {repeated} more than once; at least "
+            f"{cell.concurrency} are needed, one for each request in flight"
+        )
+        return _refuse("rows", Reason.INCOMPLETE, message, **figures)
+    return _ok("rows", message, **figures)
+
+
 def errors(evidence: Evidence) -> Check:
     """The share of failed requests is within the cell's limit."""
     tally, limit = evidence.tally, evidence.cell.error_limit
     failed = tally.outcomes[Outcome.ERROR]
-    of = max(evidence.cell.requests, tally.recorded)
+    timed = evidence.cell.duration_s is not None
+    of = tally.recorded if timed else max(evidence.cell.requests, tally.recorded)
     share = failed / of if of else 0.0
     if not failed:
         return _ok("errors", f"0 of {of} failed", failed=0, share=0.0, limit=limit)
@@ -176,13 +196,19 @@ def empty(evidence: Evidence) -> Check:
 
 
 def output_cap(evidence: Evidence) -> Check:
-    """No answer is longer than the plan allows."""
+    """No answer is longer than the plan allows; at a fixed length none is shorter either."""
     tally, cap = evidence.tally, evidence.cell.output_tokens
     figures = {"longest": tally.longest_output_tokens, "cap": cap, "above": tally.above_cap}
     if tally.above_cap:
         message = (
             f"{tally.above_cap} requests have more than {cap} output tokens, "
             f"the longest {tally.longest_output_tokens}"
+        )
+        return _refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    if evidence.cell.ignore_eos and tally.below_cap:
+        message = (
+            f"{tally.below_cap} answers are shorter than {cap} tokens, though every answer was to "
+            "go on to the cap"
         )
         return _refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
     message = f"longest answer {tally.longest_output_tokens} tokens, cap {cap}"
@@ -260,6 +286,12 @@ def per_request_metrics(evidence: Evidence) -> Check:
         return _ok("per_request_metrics", "not asked for: no speculation")
     good = pool.requests + pool.missing
     message = f"{pool.requests} of {good} good requests carry acceptance figures"
+    if not evidence.server.per_request_metrics and not pool.requests:
+        if evidence.delta(DRAFTS).value is None:
+            message = f"{message}, and the server's counters are not known"
+            return _refuse("per_request_metrics", Reason.METRICS_MISSING, message)
+        message = "this image reports none: acceptance comes from the server's counters"
+        return _warn("per_request_metrics", message, missing=pool.missing)
     if not pool.missing:
         return _ok("per_request_metrics", message, missing=0)
     if PER_REQUEST_FLAG not in evidence.server.container.command:

@@ -22,6 +22,10 @@ BY_PLAN = "set by the job or the plan"
 
 _LAYOUT = RunLayout(PurePosixPath())
 _LONGEST_VALUE = 120
+_NAMED = 3
+# what a job sets on a baseline to make it equal to a drafter that vLLM treats so by itself
+_MATCHING = frozenset({"environment VLLM_USE_V2_MODEL_RUNNER"})
+_NO_ASYNC = "--no-async-scheduling"
 _STARTED = "Application startup complete"
 _RUNNERS = (
     (re.compile(r"using the V1 model runner instead"), "V1"),
@@ -53,6 +57,7 @@ WHY: Mapping[str, str] = {
     "compilation_config.cudagraph_capture_sizes": _GRAPHS,
     "compilation_config.max_cudagraph_capture_size": _GRAPHS,
     "model runner": "vLLM chooses it by method",
+    "attention backend of the drafter": "the drafter has layers of its own",
 }
 """What vLLM or the plan changes when a server speculates. Any other difference has no reason."""
 
@@ -80,6 +85,22 @@ class ServerDifferences:
     differences: tuple[Difference, ...]
     not_compared: tuple[str, ...]
     paths: tuple[str, ...]
+    server: str = ""
+    baseline_server: str = ""
+
+    @property
+    def not_comparable(self) -> str | None:
+        """What keeps the two from being compared, in words; None where nothing does.
+
+        Whatever differs and is neither the drafter nor explained by it does, the user's own
+        arguments and environment included.
+        """
+        found = [one for one in self.differences if one.why is None or _by_hand(one)]
+        if not found:
+            return None
+        shown = [f"{one.setting} is {one.other} against {one.baseline}" for one in found[:_NAMED]]
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        return f"not comparable: {'; '.join(shown)}{more}"
 
 
 def effective_settings(info: Mapping[str, Any]) -> Settings:
@@ -100,7 +121,12 @@ def logged_settings(lines: Iterable[str]) -> Settings:
         runner = next((name for words, name in _RUNNERS if words.search(line)), runner)
         if found := _ATTENTION.search(line):
             backends[found[1]] = None
-    settings = {"model runner": runner, "attention backend": ", ".join(backends)}
+    first, *more = [*backends] or [""]
+    settings = {
+        "model runner": runner,
+        "attention backend": first,
+        "attention backend of the drafter": ", ".join(more),
+    }
     return {key: value for key, value in settings.items() if value}
 
 
@@ -137,9 +163,11 @@ def server_differences(run: MeasuredRun) -> tuple[ServerDifferences, ...]:
         if attempt.server_attempt is not None:
             attempts.setdefault(attempt.server.id, set()).add(attempt.server_attempt)
     pairs = [
-        (server, run.plan.server(server.baseline))
+        (server, run.plan.server(baseline))
         for server in run.plan.servers
-        if server.baseline in attempts and server.id in attempts
+        if (baseline := run.baseline_of(server)) is not None
+        and baseline in attempts
+        and server.id in attempts
     ]
     return tuple(
         _compare(run.root, *pair, *(sorted(attempts[server.id]) for server in pair))
@@ -175,6 +203,8 @@ def _compare(
             if found is None
         ),
         paths=tuple(str(one.root) for one in (*theirs, *ours) if (root / one.root).is_dir()),
+        server=server.id,
+        baseline_server=baseline.id,
     )
 
 
@@ -229,6 +259,13 @@ def _arguments(server: ServerPlan) -> tuple[str, ...]:
 _SPECULATIVE_FLAGS = frozenset(
     {"--served-model-name", "--speculative-config", "--per-request-spec-decode-metrics"}
 )
+
+
+def _by_hand(one: Difference) -> bool:
+    """Set by the job on one side alone, and not to match what the other side has anyway."""
+    if one.why != BY_PLAN or one.setting in _MATCHING:
+        return False
+    return one.setting != "arguments" or {one.baseline, one.other} != {ABSENT, _NO_ASYNC}
 
 
 def _why(setting: str) -> str | None:

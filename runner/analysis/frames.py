@@ -52,7 +52,7 @@ class RunFrames:
 
 def build_frames(run: MeasuredRun) -> RunFrames:
     """Frames of a measured run. Nothing is averaged."""
-    ratios = throughput_ratios(run.attempts)
+    ratios = throughput_ratios(run)
     acceptance, speed = [], []
     for attempt in run.included:
         ratio = ratios.get(attempt.cell.id)

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from runner.analysis.acceptance import AcceptancePool
+from runner.analysis.counters import CounterPool, counted
 from runner.analysis.measurements import (
     Measurement,
     acceptance_measurements,
@@ -18,7 +19,7 @@ from runner.analysis.records import FILE_NAME, read_records
 from runner.analysis.speed import SpeedPool
 from runner.errors import ArtifactError
 from runner.journal.replay import RunState, WorkState, derive, replay
-from runner.models.layout import RunLayout
+from runner.models.layout import AttemptLayout, RunLayout
 from runner.models.plan import CellPlan, Plan, ServerPlan
 from runner.models.result import CellResult, Check, RequestCounts, Verdict
 from runner.models.status import Reason, Status
@@ -32,7 +33,8 @@ class MeasuredAttempt:
     """One attempt of a cell. Only an `included` one has figures.
 
     `path` is the attempt's folder relative to the run; `number` is 0 for a cell that never
-    started. `server_attempt` is the start of the server that it was measured on.
+    started. `server_attempt` is the start of the server that it was measured on. `counted` is set
+    where acceptance comes from the server's counters.
     """
 
     cell: CellPlan
@@ -47,6 +49,7 @@ class MeasuredAttempt:
     checks: tuple[Check, ...] = ()
     included: bool = False
     pool: AcceptancePool = field(default_factory=AcceptancePool)
+    counted: CounterPool | None = None
     acceptance: tuple[Measurement, ...] = ()
     speed: tuple[Measurement, ...] = ()
 
@@ -75,9 +78,26 @@ class MeasuredRun:
         return tuple(attempt for attempt in self.attempts if attempt.included)
 
     @property
+    def unavailable(self) -> tuple[MeasuredAttempt, ...]:
+        """Cells of conditions that can't be had here: nothing failed, nothing was measured."""
+        return tuple(one for one in self.attempts if one.status is Status.UNAVAILABLE)
+
+    @property
     def left_out(self) -> tuple[MeasuredAttempt, ...]:
         """Every other attempt; kept, shown, in no figure."""
-        return tuple(attempt for attempt in self.attempts if not attempt.included)
+        return tuple(
+            attempt
+            for attempt in self.attempts
+            if not attempt.included and attempt.status is not Status.UNAVAILABLE
+        )
+
+    def baseline_of(self, server: ServerPlan) -> str | None:
+        """The server that this one is compared with: its baseline, or the stand-in where that is
+        unavailable; None without one."""
+        if server.baseline is None or server.baseline_fallback is None:
+            return server.baseline
+        gone = {one.server.id for one in self.unavailable}
+        return server.baseline_fallback if server.baseline in gone else server.baseline
 
 
 def measure_run(root: Path) -> MeasuredRun:
@@ -213,6 +233,13 @@ def _measured(
             next_step="runner artifacts verify RUN",
         )
     speculative = server.speculative is not None
+    counters = None
+    if speculative and not pool.requests:
+        counters = _counters(root, layout)
+    if counters is not None:
+        acceptance = acceptance_measurements(counters.acceptance(pool), from_counters=True)
+    else:
+        acceptance = acceptance_measurements(pool.acceptance()) if speculative else ()
     return MeasuredAttempt(
         cell=cell,
         server=server,
@@ -226,6 +253,17 @@ def _measured(
         checks=result.checks,
         included=True,
         pool=pool,
-        acceptance=acceptance_measurements(pool.acceptance()) if speculative else (),
+        counted=counters,
+        acceptance=acceptance,
         speed=speed_measurements(speed.speed()),
     )
+
+
+def _counters(root: Path, layout: AttemptLayout) -> CounterPool | None:
+    """The server's counters over a cell; None where a scrape is missing or tells nothing."""
+    try:
+        before = (root / layout.metrics_before).read_text(encoding="utf-8")
+        after = (root / layout.metrics_after).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return counted(before, after)

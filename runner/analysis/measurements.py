@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runner.analysis.acceptance import Acceptance, Bounded
 from runner.analysis.speed import Distribution, Speed
 
 OVER_DRAFTED_STEPS = "pooled over drafted steps"
 NOTHING_DRAFTED = "no decode step was drafted"
+FROM_COUNTERS = "from the server's counters over the cell"
+NOT_COUNTED = "a server's counters don't tell steps that had no draft"
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,15 @@ class Measurement:
     high: float | None = None
 
 
-def acceptance_measurements(acceptance: Acceptance) -> tuple[Measurement, ...]:
-    """Every acceptance figure of one cell or one pool of cells."""
+def acceptance_measurements(
+    acceptance: Acceptance, *, from_counters: bool = False
+) -> tuple[Measurement, ...]:
+    """Every acceptance figure of one cell or one pool of cells.
+
+    With `from_counters` each statistic says that it is the server's count, not the requests'.
+    """
+    if from_counters:
+        return tuple(map(_counted, acceptance_measurements(acceptance)))
     why = _why_no_acceptance(acceptance)
     counts = (
         ("acceptance_requests", "count of good requests with figures", acceptance.requests),
@@ -56,6 +65,16 @@ def acceptance_measurements(acceptance: Acceptance) -> tuple[Measurement, ...]:
         _bounded("tokens_per_step", "tokens per step", acceptance.tokens_per_step, why),
         *(Measurement(name, statistic, "requests", value) for name, statistic, value in counts),
         *(Measurement(name, statistic, unit, value) for name, statistic, unit, value in sums),
+    )
+
+
+def _counted(figure: Measurement) -> Measurement:
+    """A figure that rests on counters; the counts of requests still come from the records."""
+    if figure.unit == "requests":
+        return figure
+    unavailable = figure.unavailable and NOT_COUNTED
+    return replace(
+        figure, statistic=f"{figure.statistic}, {FROM_COUNTERS}", unavailable=unavailable
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from runner.analysis.measured import MeasuredAttempt
+from runner.analysis.differences import server_differences
+from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.measurements import Measurement
 
 METRIC = "throughput_ratio"
@@ -14,23 +13,27 @@ THROUGHPUT = "output_token_throughput"
 Axes = tuple[str, str, int, int]
 
 
-def throughput_ratios(attempts: Iterable[MeasuredAttempt]) -> dict[str, Measurement]:
+def throughput_ratios(run: MeasuredRun) -> dict[str, Measurement]:
     """The ratio of every cell of a server that has a baseline, by cell id.
 
-    A pair has equal prompts, concurrency and repeat, and both of its cells succeeded; else the
-    measurement says why there is none.
+    A pair has equal prompts, concurrency and repeat, both of its cells succeeded, and their
+    servers differ in nothing but the drafter and what follows from it; else the measurement says
+    why there is none.
     """
     by_axes: dict[Axes, MeasuredAttempt] = {}
-    everything = list(attempts)
-    for attempt in everything:
+    for attempt in run.attempts:
         axes = _axes(attempt, attempt.server.id)
         if axes not in by_axes or not by_axes[axes].included:
             by_axes[axes] = attempt
-    return {
-        attempt.cell.id: _ratio(attempt, by_axes)
-        for attempt in by_axes.values()
-        if attempt.server.baseline is not None
-    }
+    found = server_differences(run)
+    refused = {(item.server, item.baseline_server): item.not_comparable for item in found}
+    ratios = {}
+    for attempt in by_axes.values():
+        baseline = run.baseline_of(attempt.server)
+        if baseline is not None and attempt.cell.mode != "acceptance":
+            why = refused.get((attempt.server.id, baseline))
+            ratios[attempt.cell.id] = _ratio(attempt, baseline, by_axes, why)
+    return ratios
 
 
 def _axes(attempt: MeasuredAttempt, server: str) -> Axes:
@@ -38,15 +41,20 @@ def _axes(attempt: MeasuredAttempt, server: str) -> Axes:
     return server, cell.prompts, cell.concurrency, cell.repeat
 
 
-def _ratio(attempt: MeasuredAttempt, by_axes: dict[Axes, MeasuredAttempt]) -> Measurement:
-    baseline = by_axes.get(_axes(attempt, attempt.server.baseline or ""))
+def _ratio(
+    attempt: MeasuredAttempt,
+    server: str,
+    by_axes: dict[Axes, MeasuredAttempt],
+    not_comparable: str | None,
+) -> Measurement:
+    baseline = by_axes.get(_axes(attempt, server))
     if baseline is None:
-        return _none(
-            f"no cell of {attempt.server.baseline} has the same prompts, concurrency and repeat"
-        )
+        return _none(f"no cell of {server} has the same prompts, concurrency and repeat")
     for side in (attempt, baseline):
         if not side.included:
             return _none(f"cell {side.cell.id} is {side.status}: {side.message}")
+    if not_comparable is not None:
+        return _none(not_comparable)
     ours, theirs = attempt.figure(THROUGHPUT), baseline.figure(THROUGHPUT)
     if ours is None or theirs is None or ours.value is None or not theirs.value:
         return _none("a cell of the pair has no throughput")

@@ -31,6 +31,7 @@ class RecordTally:
     last_end_ns: int = 0
     longest_output_tokens: int = 0
     above_cap: int = 0
+    below_cap: int = 0
     torn_lines: int = 0
     warmup_records: int = 0
 
@@ -53,6 +54,7 @@ class RecordTally:
         self.acceptance.add(record)
         if record.outcome is Outcome.GOOD:
             self._add_good(record)
+            self.below_cap += (record.output_tokens or 0) < output_cap
         if record.error is not None and record.outcome is Outcome.ERROR:
             self.error_kinds[record.error.kind] += 1
         tokens = record.output_tokens or 0

@@ -86,8 +86,9 @@ def plan(
     options = EvaluationOptions(
         drafter, scope, datasets, verifier, method, draft_length, comparator
     )
-    loaded, values = asked_job(job, overrides or (), options)
     with settings.fleet() as fleet:
+        fleet.host(host)  # a wrong host is told before anything is read
+        loaded, values = asked_job(job, overrides or (), options)
         prepared = with_answers(
             job,
             values,

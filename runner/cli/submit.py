@@ -93,9 +93,10 @@ def submit(
     options = EvaluationOptions(
         drafter, scope, datasets, verifier, method, draft_length, comparator
     )
-    loaded, values = asked_job(job, overrides or (), options)
-    sources = settings.plan_sources
     with settings.fleet() as fleet:
+        fleet.host(host)  # a wrong host is told before anything is read
+        loaded, values = asked_job(job, overrides or (), options)
+        sources = settings.plan_sources
         prepared = with_answers(
             job,
             values,

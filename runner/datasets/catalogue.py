@@ -42,8 +42,8 @@ def _speed_bench(name: str, title: str, config: str, category: str | None = None
         source=HubSource("nvidia/SPEED-Bench", f"*{config}*.parquet"),
         convert=convert.speed_bench,
         licence="NVIDIA evaluation",
-        licence_note="NVIDIA Evaluation Dataset License: for evaluation only; most published rows are placeholders until they are "
-        f"prepared with its owners' tool; {_UNSEEN}",
+        licence_note="NVIDIA Evaluation Dataset License: for evaluation only; most published "
+        f"rows are placeholders until they are prepared with its owners' tool; {_UNSEEN}",
         restricted=True,
         keep=keep if category else None,
     )

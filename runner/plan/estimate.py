@@ -51,13 +51,8 @@ def estimate(servers: int, cells: Sequence[CellLoad], pace: Pace | None) -> Esti
     """Counts and bounds of a plan.
 
     hours = (servers x ready + sum over cells of (overhead + requests x cap / rate)) / 3600, a cell
-    with a duration taking no longer than that. Prompt tokens are None unless all are known.
+    with a duration taking no longer than that.
     """
-    prompt: int | None = 0
-    for cell in cells:
-        for row in cell.rows:
-            known = row.prompt_tokens
-            prompt = None if prompt is None or known is None else prompt + known * row.turns
     hours = None
     if pace is not None and pace.tokens_per_s:
         seconds = servers * pace.server_ready_s
@@ -72,7 +67,23 @@ def estimate(servers: int, cells: Sequence[CellLoad], pace: Pace | None) -> Esti
         cells=len(cells),
         requests=sum(cell.requests for cell in cells),
         output_tokens=sum(cell.requests * cell.output_tokens for cell in cells),
-        prompt_tokens=prompt,
+        prompt_tokens=_prompt_tokens(cells),
         hours=hours,
         hours_source=NO_PACE if pace is None or hours is None else f"the pace of {pace.source}",
     )
+
+
+def _prompt_tokens(cells: Sequence[CellLoad]) -> int | None:
+    """A bound on the tokens of all prompts; None unless every row was counted.
+
+    A row's count is that of its longest prompt with empty answers, so turn i of it (from 0) has at
+    most that, and i answers of the model before it.
+    """
+    total = 0
+    for cell in cells:
+        for row in cell.rows:
+            if row.prompt_tokens is None:
+                return None
+            answers = row.turns * (row.turns - 1) // 2
+            total += row.turns * row.prompt_tokens + answers * cell.output_tokens
+    return total

@@ -21,19 +21,13 @@ from runner.models.job import (
     ServerConfiguration,
     SpeculativeMethod,
 )
-from runner.models.plan import (
-    Decision,
-    Finding,
-    FindingLevel,
-    Origin,
-    PlannedCheckpoint,
-)
+from runner.models.plan import Decision, Estimate, Origin, PlannedCheckpoint
 from runner.plan.decisions import job_decisions
 from runner.plan.estimate import CellLoad, Pace, estimate
+from runner.plan.evaluation_findings import evaluation_findings
 from runner.plan.evaluation_servers import Condition, Conditions, conditions
 from runner.plan.evaluation_sets import ChosenSet, chosen_sets, datasets_of, modes_of
 from runner.plan.evaluation_settings import server_settings
-from runner.plan.findings import error
 from runner.plan.inputs import Evaluation, PromptInput
 from runner.plan.matrix import CellKey
 
@@ -95,12 +89,22 @@ class Resolution:
     evaluation: Evaluation
 
 
-def missing(job: EvaluationJob, reading: DrafterReading) -> tuple[Missing, ...]:
-    """What must be asked for, given what the drafter's configuration says."""
+def missing(
+    job: EvaluationJob,
+    reading: DrafterReading | None,
+    method: SpeculativeMethod | None = None,
+) -> tuple[Missing, ...]:
+    """What must be asked for, given what the drafter's configuration says.
+
+    Args:
+        reading: None where it could not be read at all.
+        method: the user's, under its own name; None when it is the checkpoint's.
+    """
+    reading = reading or DrafterReading(format="unknown")
     lacking = {
         "verifier": job.verifier is None and reading.verifier is None,
-        "method": job.method is None and reading.method is None,
-        "draft_length": job.draft_lengths is None and _own_length(reading) is None,
+        "method": job.method is None and method is None and reading.method is None,
+        "draft_length": job.draft_lengths is None and _own_length(reading, method) is None,
     }
     why = {
         "verifier": "the drafter's configuration names no verifier",
@@ -120,7 +124,7 @@ def resolve(inputs: EvaluationInputs) -> Resolution:
     Raises:
         SpecError: something is missing (see `missing`), or there are more cells than `max_cells`.
     """
-    lacking = missing(inputs.job, inputs.drafter_reading) if inputs.method is None else ()
+    lacking = missing(inputs.job, inputs.drafter_reading, inputs.method)
     if lacking:
         raise SpecError(
             "the evaluation is not whole", problems=[f"{item.key}: {item.why}" for item in lacking]
@@ -141,21 +145,23 @@ class _Resolver:
         assert method is not None, "see `missing`"
         given = inputs.method is not None
         self.method = method
-        own = _own_length(reading)
+        own = _own_length(reading, inputs.method)
         lengths = job.draft_lengths or (() if own is None else (own[0],))
         self.lengths = lengths
+        self.parallel_drafting = inputs.parallel_drafting if given else reading.parallel_drafting
         self.conditions: Conditions = conditions(
             job=job,
             method=method,
-            parallel_drafting=inputs.parallel_drafting if given else reading.parallel_drafting,
+            parallel_drafting=self.parallel_drafting,
             lengths=lengths,
             drafter=inputs.drafter,
-            verifier=inputs.verifier_reading,
+            verifier=inputs.verifier,
+            verifier_reading=inputs.verifier_reading,
             capabilities=inputs.capabilities,
             vendor=inputs.host.accelerator.vendor,
         )
         self.settings, self.setting_decisions = server_settings(
-            job, inputs.host, inputs.verifier_reading, inputs.prompts
+            job, inputs.host, inputs.facts, inputs.verifier_reading, inputs.prompts
         )
 
     def resolution(self) -> Resolution:
@@ -176,13 +182,16 @@ class _Resolver:
             keys=keys,
             roles={name: self.conditions.by_name[name].role for name in used},
             decisions=self._decisions(),
-            findings=(*self.conditions.findings, *self._findings()),
+            findings=(
+                *self.conditions.findings,
+                *evaluation_findings(self.job, self.inputs.host, self.inputs.facts, self.lengths),
+            ),
             unavailable=self.conditions.unavailable,
             checkpoints={
                 "drafter": _planned(self.inputs.drafter),
                 "verifier": _planned(self.inputs.verifier),
             },
-            estimate=estimate(len(used), self._loads(keys), self.inputs.pace),
+            estimate=self._estimate(keys),
         )
         return Resolution(matrix_job, evaluation)
 
@@ -203,9 +212,12 @@ class _Resolver:
         mode = self.sets[prompts].mode
         return CellKey(condition.name, prompts, concurrency, repeat, mode=mode.value)
 
-    def _loads(self, keys: tuple[CellKey, ...]) -> list[CellLoad]:
+    def _estimate(self, keys: tuple[CellKey, ...]) -> Estimate:
+        """Without stand-ins: each runs in the place of another server with the same cells."""
+        roles = {condition.name: condition.role for condition in self.conditions.ordered}
+        keys = tuple(key for key in keys if roles[key.server].instead_of is None)
         rows = {item.name: item.rows for item in self.inputs.prompts}
-        return [
+        loads = [
             CellLoad(
                 rows[key.prompts],
                 key.concurrency,
@@ -214,6 +226,7 @@ class _Resolver:
             )
             for key in keys
         ]
+        return estimate(len({key.server for key in keys}), loads, self.inputs.pace)
 
     def _matrix_job(
         self, servers: Mapping[str, ServerConfiguration], keys: tuple[CellKey, ...]
@@ -267,50 +280,49 @@ class _Resolver:
         if job.method is None and reading.method is not None:
             source = f"{reading.method.source} of {job.drafter}"
             found.append(_inferred("method", self.method.value, source))
-        own = _own_length(reading)
+        own = _own_length(reading, inputs.method)
         if job.draft_lengths is None and own is not None:
             source = f"{own[1]} of {job.drafter}"
             found.append(_inferred("draft_length", f"[{own[0]}]", source))
+        if self.parallel_drafting:
+            asked = None if inputs.method is None else f"the method {job.method}"
+            source = asked or f"config.json of {job.drafter}"
+            found.append(_inferred("parallel_drafting", "true", source))
         if not isinstance(job.datasets, tuple):
             for mode in modes_of(job.scope):
                 if job.datasets_of(mode) is None:
                     value = ", ".join(datasets_of(job, mode))
                     found.append(_default(f"datasets.{mode}", value))
-        for role, checkpoint in (("drafter", inputs.drafter), ("verifier", inputs.verifier)):
-            revision = checkpoint.revision or "not pinned"
-            found.append(_inferred(f"{role}_revision", revision, checkpoint.revision_source))
+        found += [
+            self._revision("drafter", inputs.drafter, job.drafter_revision),
+            self._revision("verifier", inputs.verifier, job.verifier_revision),
+        ]
         return job_decisions(job, inputs.origins, found)
+
+    def _revision(self, role: str, checkpoint: Checkpoint, asked: str | None) -> Decision:
+        """What a checkpoint is pinned to; a branch or a tag that the user named stays the user's
+        choice."""
+        key, pinned = f"{role}_revision", checkpoint.revision or "not pinned"
+        if asked is None:
+            return _inferred(key, pinned, checkpoint.revision_source)
+        where = self.inputs.origins.get(key, "the job")
+        source = f"{where}: {asked}; {checkpoint.revision_source}"
+        return Decision(key=key, value=pinned, origin=Origin.USER, source=source)
 
     def _of_drafter(self, reading: DrafterReading) -> str:
         assert reading.verifier is not None
         return f"{reading.verifier.source} of {self.job.drafter}"
 
-    def _findings(self) -> Iterator[Finding]:
-        wanted, found = self.job.hardware, self.inputs.host.accelerator
-        for key, value, there in (
-            ("vendor", wanted.vendor, found.vendor),
-            ("architecture", wanted.architecture, found.architecture),
-            ("count", wanted.count, found.count),
-        ):
-            short = key == "count" and value is not None and int(str(there)) < int(str(value))
-            if short or (key != "count" and value is not None and value != there):
-                yield error(
-                    f"hardware.{key}",
-                    f"the job wants {value}, '{self.inputs.host.name}' has {there or 'none'} in "
-                    "hosts.yaml",
-                    "choose another --host, or correct hardware in the job",
-                )
-        if len(self.lengths) > 1 and len(modes_of(self.job.scope)) > 1:
-            yield Finding(
-                level=FindingLevel.NOTE,
-                subject="draft_length",
-                message="acceptance comes before the sweep of each draft length, not before all "
-                "sweeps: every server is started once",
-            )
 
+def _own_length(
+    reading: DrafterReading, method: SpeculativeMethod | None
+) -> tuple[int, str] | None:
+    """The number of draft tokens that a checkpoint names, with its source.
 
-def _own_length(reading: DrafterReading) -> tuple[int, str] | None:
-    """The number of draft tokens that a checkpoint names, with its source."""
+    The depth of an MTP head says nothing about another way to draft with the same checkpoint.
+    """
+    if reading.mtp is not None and method not in (None, SpeculativeMethod.MTP):
+        return None
     if reading.num_speculative_tokens is not None:
         return reading.num_speculative_tokens.value, reading.num_speculative_tokens.source
     if reading.mtp is not None:

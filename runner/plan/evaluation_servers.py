@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runner.models.capability import ImageCapabilities
-from runner.models.checkpoint import Checkpoint, VerifierReading
+from runner.models.checkpoint import Checkpoint, MtpHead, VerifierReading
 from runner.models.evaluation import Adaptive, Comparator, EvaluationJob, Mode
 from runner.models.host import Vendor
 from runner.models.job import ServerConfiguration, Speculative, SpeculativeMethod
-from runner.models.plan import Decision, Finding, FindingLevel, Origin, Unavailable
+from runner.models.plan import Decision, Finding, Origin, Unavailable
 from runner.plan.evaluation_sets import modes_of
-from runner.plan.findings import error
+from runner.plan.findings import error, note, warning
 from runner.plan.inputs import ServerRole
 from runner.plan.support import (
     WITHOUT_ASYNC_SCHEDULING,
@@ -81,14 +81,19 @@ def conditions(
     parallel_drafting: bool,
     lengths: Sequence[int],
     drafter: Checkpoint,
-    verifier: VerifierReading,
+    verifier: Checkpoint,
+    verifier_reading: VerifierReading,
     capabilities: ImageCapabilities | None,
     vendor: Vendor,
 ) -> Conditions:
     """Every condition of an evaluation, and those that can't be had with the reason."""
+    # a head that is part of the served model is read from there; one of its own has to be named
+    native = method is SpeculativeMethod.MTP and drafter.name == verifier.name
     modes = modes_of(job.scope)
     speedup = Mode.SPEEDUP in modes
-    compared = _compared(job, method, verifier, capabilities, vendor) if speedup else _Compared()
+    compared = _Compared()
+    if speedup:
+        compared = _compared(job, method, verifier_reading, capabilities, vendor)
     support = method_support(method, parallel_drafting, capabilities, vendor)
     adaptive = adaptive_support(method, parallel_drafting, capabilities, vendor)
     on_the_table = speedup and job.adaptive is not Adaptive.OFF
@@ -101,10 +106,8 @@ def conditions(
                 speculative=Speculative(
                     method=method,
                     num_speculative_tokens=length,
-                    model=None if method is SpeculativeMethod.MTP else drafter.name,
-                    revision=None
-                    if drafter.local or method is SpeculativeMethod.MTP
-                    else drafter.revision,
+                    model=None if native else drafter.name,
+                    revision=None if native or drafter.local else drafter.revision,
                     draft_tensor_parallel_size=job.draft_tensor_parallel_size,
                     enable_adaptive_verification=on,
                     parallel_drafting=parallel_drafting,
@@ -150,7 +153,7 @@ def _unsupported(method: SpeculativeMethod, support: Support) -> Iterator[Findin
             "choose a host whose image serves it: runner images probe --host HOST",
         )
     elif support.outlook is Outlook.TRY:
-        yield Finding(level=FindingLevel.NOTE, subject="method", message=support.reason)
+        yield note("method", support.reason)
 
 
 def _compared(
@@ -160,69 +163,93 @@ def _compared(
     capabilities: ImageCapabilities | None,
     vendor: Vendor,
 ) -> _Compared:
-    base, notes = _base(job, method)
+    base, notes = _base(job, method, capabilities)
     if job.comparator is Comparator.BASE:
         return _Compared((base,), findings=notes)
-    lacking = _why_no_mtp(method, verifier)
-    if lacking is None:
-        support = method_support(SpeculativeMethod.MTP, False, capabilities, vendor)
-        lacking = support.reason if support.ruled_out else None
-    if lacking is None and verifier.mtp is not None:
-        mtp = Condition(
-            name=MTP,
-            configuration=ServerConfiguration(
-                speculative=Speculative(
-                    method=SpeculativeMethod.MTP, num_speculative_tokens=verifier.mtp.depth
-                )
-            ),
-            role=ServerRole(optional=True),
-            acceptance=False,
-            speedup=True,
-        )
-        if job.comparator is Comparator.MTP:
-            return _Compared((mtp,), findings=notes)
-        stand_in = Condition(
-            name=base.name,
-            configuration=base.configuration,
-            role=ServerRole(instead_of=MTP),
-            acceptance=False,
-            speedup=True,
-        )
-        source = f"the verifier has {verifier.mtp.depth} MTP layers ({verifier.mtp.source})"
-        decision = _inferred("comparator", f"mtp, else {base.name}", source)
-        return _Compared((mtp, stand_in), (decision,), notes)
-    reason = lacking or "the verifier has no MTP head"
+    mtp, lacking = _mtp(method, verifier, capabilities, vendor)
+    if mtp is None:
+        return _without_mtp(job, base, notes, lacking, has_head=_has_head(method, verifier))
+    if job.matched_async and base.configuration.extra_arguments:
+        notes = (*notes, _unmatched(method))
+    length = Decision(
+        key="comparator_draft_length",
+        value=str(mtp.depth),
+        origin=Origin.INFERRED,
+        source=f"{mtp.source} of the verifier",
+    )
+    tried = Condition(
+        name=MTP,
+        configuration=ServerConfiguration(
+            speculative=Speculative(method=SpeculativeMethod.MTP, num_speculative_tokens=mtp.depth)
+        ),
+        role=ServerRole(optional=True),
+        acceptance=False,
+        speedup=True,
+    )
+    if job.comparator is Comparator.MTP:
+        return _Compared((tried,), (length,), notes)
+    stand_in = replace(base, role=ServerRole(instead_of=MTP))
+    source = f"the verifier has an MTP head of depth {mtp.depth} ({mtp.source})"
+    decision = _inferred("comparator", f"mtp, else {base.name}", source)
+    return _Compared((tried, stand_in), (decision, length), notes)
+
+
+def _without_mtp(
+    job: EvaluationJob,
+    base: Condition,
+    notes: tuple[Finding, ...],
+    lacking: str,
+    *,
+    has_head: bool,
+) -> _Compared:
+    """What is compared with where MTP can't be had; `has_head` where it would have been taken."""
+    unavailable = (Unavailable(condition=MTP, reason=lacking),)
     if job.comparator is Comparator.MTP:
         step = "--set comparator=base"
-        return _Compared(
-            findings=(*notes, error("comparator", f"no native MTP: {reason}", step)),
-            unavailable=(Unavailable(condition=MTP, reason=reason),),
-        )
-    decision = _inferred("comparator", base.name, f"no native MTP: {reason}")
-    unavailable = (Unavailable(condition=MTP, reason=reason),) if verifier.mtp and lacking else ()
-    return _Compared((base,), (decision,), notes, unavailable)
+        refused = error("comparator", f"no native MTP: {lacking}", step)
+        return _Compared(findings=(*notes, refused), unavailable=unavailable)
+    decision = _inferred("comparator", base.name, f"no native MTP: {lacking}")
+    return _Compared((base,), (decision,), notes, unavailable if has_head else ())
 
 
-def _why_no_mtp(method: SpeculativeMethod, verifier: VerifierReading) -> str | None:
+def _mtp(
+    method: SpeculativeMethod,
+    verifier: VerifierReading,
+    capabilities: ImageCapabilities | None,
+    vendor: Vendor,
+) -> tuple[MtpHead | None, str]:
+    """The head to compare with, or None and why there is none."""
     if method is SpeculativeMethod.MTP:
-        return "the drafter itself is the model's MTP head"
+        return None, "the drafter itself is an MTP head"
     if verifier.mtp_refusal is not None:
-        return verifier.mtp_refusal
-    return None if verifier.mtp is not None else "the verifier's configuration names no MTP head"
+        return None, verifier.mtp_refusal
+    if verifier.mtp is None:
+        return None, "the verifier's configuration names no MTP head"
+    support = method_support(SpeculativeMethod.MTP, False, capabilities, vendor)
+    return (None if support.ruled_out else verifier.mtp), support.reason
 
 
-def _base(job: EvaluationJob, method: SpeculativeMethod) -> tuple[Condition, tuple[Finding, ...]]:
+def _has_head(method: SpeculativeMethod, verifier: VerifierReading) -> bool:
+    """True where MTP is part of the evaluation, usable or not."""
+    named = verifier.mtp is not None or verifier.mtp_refusal is not None
+    return named and method is not SpeculativeMethod.MTP
+
+
+def _base(
+    job: EvaluationJob, method: SpeculativeMethod, capabilities: ImageCapabilities | None
+) -> tuple[Condition, tuple[Finding, ...]]:
     """The model without speculation, and a note where async scheduling was to be matched."""
-    async_off = job.matched_async and method in WITHOUT_ASYNC_SCHEDULING
-    notes: tuple[Finding, ...] = ()
-    if job.matched_async and not async_off:
-        notes = (
-            Finding(
-                level=FindingLevel.NOTE,
-                subject="matched_async",
-                message=f"changes nothing: vLLM keeps async scheduling with {method}",
-            ),
-        )
+    why = None
+    if method not in WITHOUT_ASYNC_SCHEDULING:
+        why = f"vLLM keeps async scheduling with {method}"
+    elif capabilities is not None and capabilities.knows_flag(NO_ASYNC) is False:
+        why = "this image has no async scheduling"
+    async_off = job.matched_async and why is None
+    notes = (
+        (note("matched_async", f"changes nothing: {why}"),)
+        if job.matched_async and why is not None
+        else ()
+    )
     condition = Condition(
         name=f"{BASELINE}-async_off" if async_off else BASELINE,
         configuration=ServerConfiguration(extra_arguments=(NO_ASYNC,) if async_off else ()),
@@ -231,6 +258,15 @@ def _base(job: EvaluationJob, method: SpeculativeMethod) -> tuple[Condition, tup
         speedup=True,
     )
     return condition, notes
+
+
+def _unmatched(method: SpeculativeMethod) -> Finding:
+    return warning(
+        "matched_async",
+        f"native MTP keeps async scheduling, which vLLM switches off with {method}: that pair is "
+        "not matched",
+        "--set comparator=base",
+    )
 
 
 def _adaptive_decision(

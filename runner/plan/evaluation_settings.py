@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.models.checkpoint import VerifierReading
 from runner.models.evaluation import EvaluationJob, Mode
-from runner.models.host import Host
+from runner.models.host import Host, HostFacts
 from runner.models.job import ServerSettings
 from runner.models.plan import Decision, Origin
 from runner.plan.evaluation_sets import modes_of
@@ -26,7 +26,11 @@ Settled = tuple[str, Any, str]
 
 
 def server_settings(
-    job: EvaluationJob, host: Host, verifier: VerifierReading, prompts: Sequence[PromptInput]
+    job: EvaluationJob,
+    host: Host,
+    facts: HostFacts,
+    verifier: VerifierReading,
+    prompts: Sequence[PromptInput],
 ) -> tuple[ServerSettings, tuple[Decision, ...]]:
     """The settings, and a decision for each one that was inferred.
 
@@ -36,7 +40,7 @@ def server_settings(
     settled = [
         found
         for found in (
-            _dtype(host, verifier),
+            _dtype(host, facts, verifier),
             _model_len(verifier, prompts),
             _seqs(job),
         )
@@ -47,14 +51,24 @@ def server_settings(
         tokens = max(_BATCHED_TOKENS, settings.max_num_seqs)
         settings = settings.model_copy(update={"max_num_batched_tokens": tokens})
         source = "runner's default for evaluations"
+        if tokens > _BATCHED_TOKENS:
+            source = "vLLM takes no less than max_num_seqs"
         chosen = Decision(
             key="server.max_num_batched_tokens",
             value=str(tokens),
-            origin=Origin.DEFAULT,
+            origin=Origin.INFERRED if tokens > _BATCHED_TOKENS else Origin.DEFAULT,
             source=source,
         )
         return settings, (*_decisions(settled), chosen)
     return settings, tuple(_decisions(settled))
+
+
+def architectures(host: Host, facts: HostFacts) -> tuple[str, ...]:
+    """Of the host's accelerators, as its owner declares it, else as the host reports them."""
+    declared = host.accelerator.architecture
+    if declared is not None:
+        return (declared,)
+    return tuple(dict.fromkeys(gpu.architecture for gpu in facts.gpus if gpu.architecture))
 
 
 def _decisions(settled: Sequence[Settled]) -> Iterator[Decision]:
@@ -64,10 +78,10 @@ def _decisions(settled: Sequence[Settled]) -> Iterator[Decision]:
         )
 
 
-def _dtype(host: Host, verifier: VerifierReading) -> Settled | None:
-    architecture = host.accelerator.architecture
-    if architecture in _FLOAT16_ONLY:
-        return "dtype", "float16", f"{architecture} has no bfloat16"
+def _dtype(host: Host, facts: HostFacts, verifier: VerifierReading) -> Settled | None:
+    found = sorted(_FLOAT16_ONLY.intersection(architectures(host, facts)))
+    if found:
+        return "dtype", "float16", f"{found[0]} has no bfloat16"
     if verifier.dtype is not None:
         return "dtype", verifier.dtype, "the verifier's config.json"
     return None

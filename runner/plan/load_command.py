@@ -14,11 +14,6 @@ EXPORTS = "/out"
 OFFLINE_SWITCHES = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
 
 
-# AIPerf's own: what a request under way may still take when the time of a cell is over; its record
-# would be missing without it, and the shortest answers alone would be kept
-_GRACE_S = 30
-
-
 def extra_inputs(sampling: Sampling, output_tokens: int, ignore_eos: bool | None = None) -> str:
     """What every request body carries, as compact JSON with sorted keys.
 
@@ -62,7 +57,8 @@ def load_arguments(
         prompts: name of the prompt set; its rows are mounted under `INPUTS`.
         requests: turns of all rows; always passed, since AIPerf's default wraps short files.
         ignore_eos: of this prompt set; None leaves it to the sampling.
-        duration_s: no request is sent after that time; rows that are left are not measured.
+        duration_s: no request is sent after that time; rows that are left are not measured. What
+            comes first ends the load, the time or the count.
     """
     return (
         "profile",
@@ -79,11 +75,7 @@ def load_arguments(
         *(("--no-fixed-schedule",) if aiperf_format == "mooncake_trace" else ()),
         *("--dataset-sampling-strategy", "sequential"),
         *("--request-count", str(requests)),
-        *(
-            ("--benchmark-duration", _number(duration_s), "--benchmark-grace-period", str(_GRACE_S))
-            if duration_s is not None
-            else ()
-        ),
+        *_time_limit(duration_s, load),
         *("--concurrency", str(concurrency)),
         *("--random-seed", str(load.random_seed)),
         *("--extra-inputs", extra_inputs(sampling, output_tokens, ignore_eos)),
@@ -94,6 +86,20 @@ def load_arguments(
         "--no-gpu-telemetry",
         *("--workers-max", str(load.workers)),
         *("--record-processors", "1"),
+    )
+
+
+def _time_limit(duration_s: float | None, load: LoadSettings) -> tuple[str, ...]:
+    """Requests under way when the time is over get as long as any request.
+
+    AIPerf drops what its grace period (30 s of its own) cuts off, without a record: the longest
+    answers would be missing, and acceptance and speed be those of the short ones.
+    """
+    if duration_s is None:
+        return ()
+    return (
+        *("--benchmark-duration", _number(duration_s)),
+        *("--benchmark-grace-period", _number(load.request_timeout_s)),
     )
 
 

@@ -17,6 +17,8 @@ FIRST_RUNNER_ONLY = frozenset(
     {SpeculativeMethod.SUFFIX, SpeculativeMethod.MEDUSA, SpeculativeMethod.MLP_SPECULATOR}
 )
 SECOND_RUNNER_ONLY = frozenset({SpeculativeMethod.DSPARK})
+# they draft in parallel by design; any other parallel drafter (P-EAGLE, PARD) keeps to the first
+PARALLEL_BY_DESIGN = frozenset({SpeculativeMethod.DFLASH, SpeculativeMethod.DSPARK})
 NOT_MODEL_BASED = frozenset(
     {SpeculativeMethod.NGRAM, SpeculativeMethod.NGRAM_GPU, SpeculativeMethod.SUFFIX}
 )
@@ -68,14 +70,16 @@ def method_support(
     image = _image(capabilities)
     if capabilities is not None and capabilities.methods and method not in capabilities.methods:
         return Support(Outlook.RULED_OUT, f"{image} does not know the method {method}")
-    first_only = method in FIRST_RUNNER_ONLY or parallel_drafting
     if method in SECOND_RUNNER_ONLY and not _second_runner(capabilities, vendor):
         return Support(
             Outlook.RULED_OUT,
             f"{method} needs vLLM's second model runner, which {image} does not have{_on(vendor)}",
         )
-    if first_only:
-        return Support(Outlook.TRY, f"{method} is served by vLLM's first model runner alone")
+    if _first_runner_only(method, parallel_drafting):
+        return Support(
+            Outlook.TRY,
+            f"{_named(method, parallel_drafting)} is served by vLLM's first model runner alone",
+        )
     if capabilities is None or not capabilities.methods:
         return Support(Outlook.TRY, f"{image} was not asked which methods it knows")
     return Support(Outlook.SUPPORTED, f"{image} knows the method {method}")
@@ -98,11 +102,11 @@ def adaptive_support(
     fields = capabilities.speculative_fields if capabilities is not None else ()
     if fields and ADAPTIVE not in fields:
         return Support(Outlook.RULED_OUT, f"{image} has no adaptive verification")
-    if method in FIRST_RUNNER_ONLY or parallel_drafting:
+    if _first_runner_only(method, parallel_drafting):
         return Support(
             Outlook.RULED_OUT,
-            f"adaptive verification needs vLLM's second model runner, and {method}"
-            f"{' with parallel drafting' if parallel_drafting else ''} keeps to the first",
+            "adaptive verification needs vLLM's second model runner, and "
+            f"{_named(method, parallel_drafting)} keeps to the first",
         )
     if not _second_runner(capabilities, vendor):
         return Support(
@@ -110,9 +114,19 @@ def adaptive_support(
             f"adaptive verification needs vLLM's second model runner, which {image} does not "
             f"have{_on(vendor)}",
         )
-    if method is SpeculativeMethod.DSPARK and capabilities is not None:
-        return Support(Outlook.SUPPORTED, "documented for dspark")
-    return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
+    if method is not SpeculativeMethod.DSPARK:
+        return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
+    if capabilities is None or not fields or capabilities.model_runner_v2 is None:
+        return Support(Outlook.TRY, f"documented for dspark, but {image} was not asked for it")
+    return Support(Outlook.SUPPORTED, "documented for dspark")
+
+
+def _first_runner_only(method: SpeculativeMethod, parallel_drafting: bool) -> bool:
+    return method in FIRST_RUNNER_ONLY or (parallel_drafting and method not in PARALLEL_BY_DESIGN)
+
+
+def _named(method: SpeculativeMethod, parallel_drafting: bool) -> str:
+    return f"{method} with parallel drafting" if parallel_drafting else method.value
 
 
 def _second_runner(capabilities: ImageCapabilities | None, vendor: Vendor) -> bool:

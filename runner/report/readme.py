@@ -10,7 +10,7 @@ from runner.analysis.differences import server_differences
 from runner.analysis.measured import MeasuredRun
 from runner.analysis.pairing import throughput_ratios
 from runner.analysis.pooling import pool_acceptance
-from runner.models.plan import ServerPlan
+from runner.models.plan import PromptFile, ServerPlan
 from runner.report.figures import percent
 from runner.report.tables import (
     Links,
@@ -22,6 +22,7 @@ from runner.report.tables import (
     left_out_table,
     position_table,
     throughput_tables,
+    unavailable_table,
 )
 
 TEMPLATE = "README.md.j2"
@@ -64,6 +65,7 @@ def render_readme(run: MeasuredRun, *, prefix: str, plots: frozenset[str]) -> st
         order=[server.configuration for server in run.plan.servers],
         once=max((cell.repeat for cell in run.plan.cells), default=1) == 1,
         left_out=left_out_table(run, links),
+        unavailable=unavailable_table(run),
         warnings=_warnings(run, links),
         servers=_commands(run),
         load=_load_command(run),
@@ -74,9 +76,11 @@ def verdict_line(run: MeasuredRun) -> str:
     """How much of the plan is in the figures, and how many pairs are slower than the baseline."""
     planned, included = len(run.plan.cells), len(run.included)
     text = f"{included} of {planned} cells succeeded and are in the figures"
-    missing = planned - included
+    unavailable = len(run.unavailable)
+    missing = planned - included - unavailable
+    text += f"; {unavailable} unavailable" if unavailable else ""
     text += f"; {missing} left out" if missing else ""
-    ratios = [ratio for ratio in throughput_ratios(run.attempts).values() if ratio.value]
+    ratios = [ratio for ratio in throughput_ratios(run).values() if ratio.value]
     below = sum(1 for ratio in ratios if ratio.value is not None and ratio.value < 1)
     if ratios:
         text += f". {below} of {len(ratios)} throughput ratios are below 1"
@@ -100,11 +104,16 @@ def _facts(run: MeasuredRun) -> Table:
         ("job", plan.job),
         ("host", f"{plan.host.name}: {hardware}"),
         ("model", ", ".join(dict.fromkeys(server.model for server in plan.servers))),
-        *(("configuration", _configuration(server)) for server in plan.servers),
         *(
-            ("prompts", f"{item.name}: {item.rows} rows of {item.source}, {_licence(item.licence)}")
-            for item in plan.prompts
+            (role, f"{item.name} at {item.revision or 'no revision'} ({item.revision_source})")
+            for role, item in plan.checkpoints.items()
         ),
+        *(
+            (f"image {role}", f"{image.reference}, {image.digest}")
+            for role, image in plan.images.items()
+        ),
+        *(("configuration", _configuration(server)) for server in plan.servers),
+        *(("prompts", _prompts(item)) for item in plan.prompts),
         ("concurrency", ", ".join(map(str, sorted({cell.concurrency for cell in plan.cells})))),
         ("repeats", str(max((cell.repeat for cell in plan.cells), default=1))),
         ("output cap", _caps(run)),
@@ -128,6 +137,14 @@ def _configuration(server: ServerPlan) -> str:
         f"{server.configuration}: {speculative.method}, "
         f"k = {speculative.num_speculative_tokens}{drafter}"
     )
+
+
+def _prompts(item: PromptFile) -> str:
+    """One prompt set: rows, source, and what pins a dataset."""
+    chosen = item.selection or f"{item.rows} rows"
+    revision = f" at {item.revision}" if item.revision else ""
+    restricted = ", restricted: prompts must not be passed on" if item.restricted else ""
+    return f"{item.name}: {chosen} of {item.source}{revision}, {_licence(item.licence)}{restricted}"
 
 
 def _licence(licence: str | None) -> str:

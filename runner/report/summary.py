@@ -16,13 +16,17 @@ SCHEMA_VERSION = 1
 
 def build_summary(run: MeasuredRun) -> Json:
     """The run as plain JSON data. Paths are relative to the run's folder."""
-    ratios = throughput_ratios(run.attempts)
+    ratios = throughput_ratios(run)
     return {
         "schema_version": SCHEMA_VERSION,
         "run": _run(run),
         "cells": [_cell(attempt, ratios.get(attempt.cell.id)) for attempt in run.included],
         "pooled": [_pooled(pooled) for pooled in pool_acceptance(run.attempts)],
         "differences": [_differences(item) for item in server_differences(run)],
+        "unavailable": [
+            *(item.model_dump() for item in run.plan.unavailable),
+            *(_unavailable(attempt) for attempt in run.unavailable),
+        ],
         "left_out": [_identity(attempt) for attempt in run.left_out],
     }
 
@@ -40,6 +44,16 @@ def _run(run: MeasuredRun) -> Json:
         "cells_planned": len(plan.cells),
         "cells_included": len(run.included),
         "images": {role: image.digest for role, image in plan.images.items()},
+        "kind": plan.kind,
+        "checkpoints": {role: item.model_dump() for role, item in plan.checkpoints.items()},
+    }
+
+
+def _unavailable(attempt: MeasuredAttempt) -> Json:
+    return {
+        "condition": attempt.server.configuration,
+        "cell": attempt.cell.id,
+        "reason": attempt.message,
     }
 
 
@@ -51,6 +65,8 @@ def _identity(attempt: MeasuredAttempt) -> Json:
         "configuration": server.configuration,
         "server": server.id,
         "prompts": cell.prompts,
+        "mode": cell.mode,
+        "dataset": cell.dataset,
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
         "status": attempt.status,
@@ -75,6 +91,7 @@ def _pooled(pooled: PooledAcceptance) -> Json:
     return {
         "configuration": pooled.configuration,
         "prompts": pooled.prompts,
+        "source": "server counters" if pooled.from_counters else "request records",
         "method": speculative.method if speculative else None,
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else None,
         "figures": figures_json(pooled.measurements, pooled.paths),
@@ -86,6 +103,7 @@ def _differences(item: ServerDifferences) -> Json:
         "configuration": item.configuration,
         "baseline": item.baseline,
         "not_compared": list(item.not_compared),
+        "not_comparable": item.not_comparable,
         "servers": list(item.paths),
         "settings": [asdict(one) for one in item.differences],
     }

@@ -76,6 +76,12 @@ def acceptance_table(pools: Iterable[PooledAcceptance], links: Links) -> Table:
                 f"{counts.requests} / {counts.errors} / {counts.missing}",
             )
         )
+        if pooled.from_counters:
+            notes.append(
+                f"`{pooled.configuration}` on `{pooled.prompts}`: from the server's counters, as "
+                "its image reports no acceptance for each request. Whatever the server answered "
+                "between the two scrapes is in it."
+            )
         if coverage.value is not None and coverage.value < 1:
             notes.append(_coverage_note(pooled, coverage, figures["tokens_per_step"]))
     header = (
@@ -119,7 +125,7 @@ def position_table(pools: Sequence[PooledAcceptance], links: Links) -> Table:
 
 def throughput_tables(run: MeasuredRun, links: Links) -> tuple[Table, ...]:
     """For each prompt set: throughput by concurrency and repeat, the baseline first, and ratios."""
-    ratios = throughput_ratios(run.attempts)
+    ratios = throughput_ratios(run)
     return tuple(_throughput_table(run, prompts, ratios, links) for prompts in _prompts(run))
 
 
@@ -144,8 +150,8 @@ def _throughput_table(
                 row.append(_ratio_cell(attempt, ratio, links))
             if attempt and attempt.included and ratio and ratio.value is None:
                 notes.append(f"No ratio for {attempt.cell.id}: {ratio.unavailable}.")
-            if attempt and attempt.server.baseline:
-                other = attempts.get((concurrency, repeat, baselines[attempt.server.baseline]))
+            if attempt and (baseline := run.baseline_of(attempt.server)):
+                other = attempts.get((concurrency, repeat, baselines[baseline]))
                 notes += _length_note(attempt, other)
         rows.append(tuple(row))
     notes += _busy_note(attempts.values())
@@ -244,6 +250,20 @@ def latency_table(run: MeasuredRun, links: Links) -> Table:
         "99th percentile latency (ms)",
     )
     return Table("", header, tuple(rows), tuple(notes))
+
+
+def unavailable_table(run: MeasuredRun) -> Table:
+    """Conditions that can't be had here, with the reason: of the plan, then of the run."""
+    rows = [(item.condition, "the plan", escape(item.reason)) for item in run.plan.unavailable]
+    told = {"server_refused": "the server itself", "not_needed": "the plan"}
+    seen: dict[str, tuple[str, str, str]] = {}
+    for attempt in run.unavailable:
+        words = escape(attempt.message.removeprefix("unavailable: "))
+        reason = str(attempt.reason)
+        row = (attempt.server.configuration, told.get(reason, reason), words)
+        seen.setdefault(attempt.server.id, row)
+    header = ("condition", "told by", "reason")
+    return Table("", header, (*rows, *seen.values()))
 
 
 def left_out_table(run: MeasuredRun, links: Links) -> Table:

@@ -102,7 +102,10 @@ def test_model_runner_is_read_from_the_log_of_the_start(
 def test_attention_backends_are_read_from_the_log() -> None:
     line = "Using {} attention backend out of potential backends: ['FLASH_ATTN', 'TRITON_ATTN']."
     lines = [line.format("FLASH_ATTN"), line.format("TRITON_ATTN"), line.format("FLASH_ATTN")]
-    assert logged_settings(lines) == {"attention backend": "FLASH_ATTN, TRITON_ATTN"}
+    assert logged_settings(lines) == {
+        "attention backend": "FLASH_ATTN",
+        "attention backend of the drafter": "TRITON_ATTN",
+    }
 
 
 def test_own_arguments_and_environment_come_from_the_plan() -> None:

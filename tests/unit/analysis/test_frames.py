@@ -46,7 +46,7 @@ def test_failed_cells_are_in_no_figure(demo_run: Path) -> None:
 
 
 def test_ratio_of_a_pair_and_of_none(demo_run: Path) -> None:
-    ratios = throughput_ratios(measure_run(demo_run).attempts)
+    ratios = throughput_ratios(measure_run(demo_run))
     # 2560 tokens in 2.558108659 s against 2560 tokens in 4.603859717 s
     assert ratios["ngram-code-c4-r1"].value == pytest.approx(4.603859717 / 2.558108659)
     assert ratios["ngram-code-c2-r1"].value is None
@@ -62,7 +62,7 @@ def test_no_baseline_cell_no_ratio(tmp_path: Path) -> None:
     run.server("ngram", NGRAM)
     exports = exports_of("complete")
     run.record(run.plan(cell_plan("ngram", "code", 2, exports)), exports)
-    ratios = throughput_ratios(measure_run(run.write(Status.SUCCEEDED)).attempts)
+    ratios = throughput_ratios(measure_run(run.write(Status.SUCCEEDED)))
     assert ratios["ngram-code-c2-r1"].unavailable == (
         "no cell of baseline has the same prompts, concurrency and repeat"
     )

@@ -97,8 +97,10 @@ LAST = "the last one must come from the user, or nothing is asked"
         ({"text": "a", "turns": ["b"]}, "expected one of text, messages, turns; found text and"
          " turns"),
         ({"txet": "a"}, "unknown key 'txet'; did you mean 'text'?"),
-        ({"text": "a", "category": "b"}, "unknown key 'category'; expected id, text, messages,"
-         " turns"),
+        ({"text": "a", "kategory": "b"}, "unknown key 'kategory'; did you mean 'category'?"),
+        ({"text": "a", "zzz": "b"}, "unknown key 'zzz'; expected id, category, answer, text,"
+         " messages, turns"),
+        ({"text": "a", "category": 3}, "category: expected a text, found 3"),
         ({"text": " \n"}, "text is empty"),
         ({"text": 3}, "text: expected a text, found 3"),
         ('{"text": "\\ud800"}', "text holds half of a surrogate pair, which is no text"),
@@ -173,3 +175,13 @@ def test_any_text_survives_the_way_through(tmp_path: Path, texts: list[str]) -> 
     lines = read_prompts(file, "s").jsonl(4).decode().split("\n")
     assert [json.loads(line)["text"] for line in lines[:-1]] == texts
     assert lines[-1] == ""
+
+
+def test_category_and_answer_are_kept_and_never_sent(tmp_path: Path) -> None:
+    row = {"id": "a", "text": "question", "category": "math", "answer": "42"}
+    rows = read_prompts(write(tmp_path, row), "s")
+    assert (rows.rows[0].category, rows.rows[0].answer) == ("math", "42")
+    sent = rows.jsonl(8).decode()
+    assert "question" in sent
+    assert "math" not in sent
+    assert "42" not in sent

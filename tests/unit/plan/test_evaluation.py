@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -370,7 +371,7 @@ def test_every_condition_is_swept_over_the_same_axes(
     assert len({frozenset(axes) for axes in sweeps.values()}) <= 1
     # cells of one server are neighbours: it is started once
     order = [key.server for key in keys]
-    assert len([a for a, b in zip(order, order[1:], strict=False) if a != b]) == len(set(order)) - 1
+    assert len([a for a, b in pairwise(order) if a != b]) == len(set(order)) - 1
 
 
 def plan_of(inputs: EvaluationInputs) -> Any:
