@@ -12,7 +12,7 @@ from runner.images.build import BuildOptions, build_image, find_image, is_curren
 from runner.images.catalogue import Catalogue, ImageChoice, load_catalogue, recipe_for
 from runner.images.command import inspect
 from runner.images.lock import locked, read_lock, record
-from runner.images.tiny import TinySize, make_tiny_model
+from runner.images.tiny import Recipe, make_checkpoint
 from runner.models.host import Host, Inventory, Role
 from runner.models.image import ImageLock, LockedImage
 
@@ -151,18 +151,19 @@ def make_model(
     host_name: str,
     files: ImageFiles,
     target: str,
-    size: TinySize,
+    recipe: Recipe,
     progress: Progress,
 ) -> bool:
-    """Make the tiny model on a host; False when a whole one is there.
+    """Make a small checkpoint on a host; False when a whole one is there.
 
     Raises:
         ImageMissing: the image that makes it is not built on that host.
-        EngineError, UsageError: see `make_tiny_model`.
+        EngineError, UsageError: see `make_checkpoint`.
     """
     host = fleet.host(host_name)
     image = locked(read_lock(files.lock), host.name, _MODEL_IMAGE)
-    return make_tiny_model(fleet.connect(host_name), host, image.reference, target, progress, size)
+    connection = fleet.connect(host_name)
+    return make_checkpoint(connection, host, image.reference, target, recipe, progress)
 
 
 def _choices(host: Host, catalogue: Catalogue) -> dict[Role, ImageChoice]:

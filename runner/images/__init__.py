@@ -13,7 +13,7 @@ from runner.images.catalogue import (
     recipe_for,
 )
 from runner.images.lock import locked, read_lock, record
-from runner.images.tiny import TinySize, make_tiny_model
+from runner.images.tiny import TinySize, make_checkpoint, tiny_recipe
 
 __all__ = [
     "BuildOptions",
@@ -27,8 +27,9 @@ __all__ = [
     "image_reference",
     "load_catalogue",
     "locked",
-    "make_tiny_model",
+    "make_checkpoint",
     "read_lock",
     "recipe_for",
     "record",
+    "tiny_recipe",
 ]

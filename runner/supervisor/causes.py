@@ -99,7 +99,7 @@ def explain(log: str, fallback_lines: int = 5) -> str:
 # an error's last line, with whatever a logger puts before it; and a rule of a pydantic model
 _ERROR = re.compile(r"(?:^|\s)(?:(?:\w+\.)*\w*(?:Error|Exception)|error): (?P<words>.+)$")
 _RULE = re.compile(r"(?:^|\s)Value error, (?P<words>.+?)(?: \[type=.*)?$")
-_ELSEWHERE = ("Engine core initialization failed", "validation error for", "See root cause")
+_ELSEWHERE = ("initialization failed", "validation error for", "root cause")
 
 
 def refusal(log: str) -> str | None:

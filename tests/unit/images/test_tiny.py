@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import EngineError, UsageError
-from runner.images import TinySize, make_tiny_model
+from runner.images import TinySize, make_checkpoint, tiny_recipe
+from runner.images.tiny import Recipe, eagle3_recipe, mtp_recipe
 
 if TYPE_CHECKING:
     from tests.unit.images.conftest import PlayedEngine
@@ -18,8 +19,13 @@ FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 def _make(played: PlayedEngine, target: Path, size: TinySize = TinySize.TINY) -> bool:
     played.answer("rm")
-    return make_tiny_model(
-        played.connection, played.host, "runner/vllm-cpu:1", str(target), lambda _: None, size
+    return _make_by(played, target, tiny_recipe(size))
+
+
+def _make_by(played: PlayedEngine, target: Path, recipe: Recipe) -> bool:
+    image = "runner/vllm-cpu:1"
+    return make_checkpoint(
+        played.connection, played.host, image, str(target), recipe, lambda _: None
     )
 
 
@@ -83,3 +89,32 @@ def test_a_container_that_ends_well_and_leaves_nothing_is_a_failure(
     with pytest.raises(EngineError, match="left no whole checkpoint"):
         _make(played, tmp_path / "models" / "tiny")
     assert list((tmp_path / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "more"),
+    [
+        ("eagle3", "tiny_eagle3.py", ["--untrained"]),
+        ("mtp", "tiny_mtp.py", []),
+    ],
+)
+def test_what_is_made_from_another_checkpoint_reads_that_one(
+    played: PlayedEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    script: str,
+    more: list[str],
+) -> None:
+    base = tmp_path / "base"
+    recipe = eagle3_recipe(str(base), untrained=True) if name == "eagle3" else mtp_recipe(str(base))
+    with pytest.raises(UsageError, match="is no folder with a checkpoint"):
+        _make_by(played, tmp_path / "tiny", recipe)
+    base.mkdir()
+    (base / "config.json").write_text("{}")
+    _plays_training(played, tmp_path, monkeypatch)
+    played.answer("rm")
+    assert _make_by(played, tmp_path / "tiny", recipe) is True
+    run = next(call for call in played.calls() if call[0] == "run")
+    assert run[13:15] == ["--volume", f"{base}:{base}:ro"]
+    assert run[18:] == [f"/opt/runner/{script}", str(base), "/out", *more]

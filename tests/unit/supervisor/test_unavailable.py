@@ -136,3 +136,10 @@ def test_effective_settings_must_be_those_of_the_plan(stage: Stage) -> None:
 )
 def test_the_servers_own_words(log: str, words: str | None) -> None:
     assert refusal(log) == words
+
+
+def test_the_words_of_a_real_refusal() -> None:
+    """vLLM 0.32.0, a model that claims an MTP head without its weights; asked for `mtp`."""
+    words = refusal((VLLM / "mtp_refused.log").read_text())
+    assert words is not None
+    assert words.startswith("Following weights were not initialized from checkpoint: {'model.mtp_")
