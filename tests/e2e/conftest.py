@@ -43,6 +43,10 @@ hosts:
   local:
     connection: local
     run_root: {root / "runs-local"}{common}
+  old:
+    connection: local
+    run_root: {root / "runs-old"}{common}
+    images: {{server: "runner/vllm-cpu:0.27.0"}}
   box:
     connection: ssh
     run_root: {root / "runs-box"}{ssh}{common}
@@ -107,17 +111,23 @@ def _build_alike(world: World) -> None:
 
 
 @pytest.fixture(scope="session")
-def killed_client(world: World, quickstart: Quickstart) -> str:
-    """The tour's submit over SSH; its client is killed three seconds after it printed the run id.
+def jobs(world: World) -> Path:
+    """The repository's jobs with the models where these tests have them. The tour's job has one
+    concurrency in place of two: what it is run for here is the way, not the numbers."""
+    folder = world.root / "jobs"
+    shutil.copytree(REPOSITORY / "jobs", folder)
+    for name in ("quickstart.yaml", "tiny-evaluation.yaml"):
+        job = folder / name
+        text = job.read_text()
+        assert "/var/lib/runner/models" in text
+        text = text.replace("/var/lib/runner/models", str(world.root / "models"))
+        job.write_text(text.replace("concurrency: [1, 2] ", "concurrency: [1] "))
+    return folder
 
-    The job file is the repository's with the model where these tests have it.
-    """
-    jobs = world.root / "jobs"
-    shutil.copytree(REPOSITORY / "jobs", jobs)
-    job = jobs / "quickstart.yaml"
-    text = job.read_text()
-    assert "/var/lib/runner/models" in text
-    job.write_text(text.replace("/var/lib/runner/models", str(world.root / "models")))
+
+@pytest.fixture(scope="session")
+def killed_client(world: World, quickstart: Quickstart, jobs: Path) -> str:
+    """The tour's submit over SSH; its client is killed three seconds after it gave the run id."""
     world.runner("images", "build", "--host", "box", timeout=900)
     client = subprocess.Popen(
         world.command(*TOUR_SUBMIT.split()[1:], "--follow"),

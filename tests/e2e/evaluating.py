@@ -1,4 +1,4 @@
-"""What the end-to-end tests of evaluations share: tiny drafters, datasets, a short evaluation."""
+"""What the end-to-end tests of evaluations share: a short evaluation, and how it is read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 
 from tests.e2e.world import World
 
-DATASETS = "humaneval,mt-bench"
 SHORT = (
     "server.enforce_eager=true",
     "server.cpu_kv_cache_gib=1",
     "server.dtype=float32",
-    "sampling.seed=7",
     "budget.acceptance.rows=6",
     "budget.acceptance.output_tokens=48",
     "budget.speedup.rows=6",
@@ -22,7 +20,7 @@ SHORT = (
     "concurrency.speedup=[2]",
     "repeats=1",
 )
-"""A real evaluation in minutes: few rows, short answers, one concurrency, one repeat."""
+"""A real evaluation in a minute or two: few rows, short answers, one concurrency, one repeat."""
 
 
 @dataclass
@@ -30,7 +28,6 @@ class Evaluated:
     """A run that ended, as it was collected and reported."""
 
     run_id: str
-    job: str
     exit_code: int
     stderr: str
     folder: Path
@@ -54,18 +51,30 @@ class Evaluated:
             for path in self.folder.glob("cells/*/attempt-*/result.json")
         }
 
+    def records(self, cell: str) -> list[dict]:
+        """AIPerf's records of a cell."""
+        (path,) = (self.folder / "cells" / cell).rglob("profile_export.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def decisions(self) -> dict[str, tuple[str, str, str | None]]:
+        """Key -> value, origin, source."""
+        return {
+            item["key"]: (item["value"], item["origin"], item["source"])
+            for item in self.plan["decisions"]
+        }
+
 
 def settings(*more: str) -> list[str]:
     """`--set` options of a short evaluation, then others."""
     return [word for value in (*SHORT, *more) for word in ("--set", value)]
 
 
-def evaluate(world: World, *options: str, host: str = "local") -> Evaluated:
-    """Submit an evaluation by options alone, follow it, collect it and report on it."""
-    done = world.runner("submit", "--host", host, "--follow", *options, check=False, timeout=1200)
+def evaluate(world: World, *arguments: str, host: str = "local") -> Evaluated:
+    """Submit an evaluation, follow it, collect it and report on it."""
+    done = world.runner("submit", *arguments, "--host", host, "--follow", check=False, timeout=1200)
     run_id = done.stdout.strip()
     assert run_id.startswith("20"), done.stdout + done.stderr
     world.runner("collect", run_id)
     world.runner("report", run_id)
     (folder,) = world.store.glob(f"*/{run_id}")
-    return Evaluated(run_id, folder.parent.name, done.returncode, done.stderr, folder)
+    return Evaluated(run_id, done.returncode, done.stderr, folder)

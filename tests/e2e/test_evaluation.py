@@ -6,39 +6,46 @@ import json
 
 import pytest
 
-from tests.e2e.evaluating import DATASETS, evaluate, settings
+from tests.e2e.evaluating import Evaluated, evaluate, settings
+from tests.e2e.test_docs import blocks
+from tests.e2e.world import World
 
 pytestmark = pytest.mark.e2e
 
-
-@pytest.fixture(scope="session")
-def datasets(world) -> str:
-    """HumanEval and MT-Bench, fetched as a user fetches them."""
-    folder = str(world.root / "datasets")
-    world.environment["RUNNER_DATASETS"] = folder
-    world.runner("datasets", "fetch", *DATASETS.split(","))
-    return folder
+OLD = "0.27.0"
+"""Neither per-request acceptance nor adaptive verification, and the same torch as 0.32.0."""
 
 
 @pytest.fixture(scope="session")
-def trained(world, quickstart, datasets):
-    """The full evaluation of a trained EAGLE3 head, by its path alone."""
-    models = world.root / "models"
-    target = str(models / "eagle3")
-    verifier = str(models / "tiny")
-    world.runner("models", "eagle3", "--host", "local", "--verifier", verifier, "--target", target)
-    return evaluate(world, "--drafter", target, "--datasets", DATASETS, *settings())
+def datasets(world: World) -> None:
+    """Where fetched datasets go."""
+    world.environment["RUNNER_DATASETS"] = str(world.root / "datasets")
 
 
 @pytest.fixture(scope="session")
-def untrained(world, quickstart, datasets):
-    """Acceptance of a head with random weights."""
-    models = world.root / "models"
-    target = str(models / "eagle3-untrained")
-    verifier = str(models / "tiny")
+def trained(world: World, quickstart, jobs, datasets) -> Evaluated:
+    """The README's evaluation of a trained EAGLE3 head, its commands as they are written."""
+    ((make, fetch, plan, submit, *_),) = blocks("README.md", "Evaluate a drafter")
+    models = str(world.root / "models")
+    world.runner(
+        *make.split()[1:],
+        *("--verifier", f"{models}/tiny", "--target", f"{models}/tiny-eagle3"),
+        timeout=900,
+    )
+    for line in (fetch, plan):
+        world.runner(*line.split()[1:])
+    assert submit == "runner submit jobs/tiny-evaluation.yaml --host local --follow"
+    return evaluate(world, "jobs/tiny-evaluation.yaml")
+
+
+@pytest.fixture(scope="session")
+def untrained(world: World, quickstart, trained) -> Evaluated:
+    """Acceptance of a head with random weights, named by its path alone."""
+    models = str(world.root / "models")
+    target = f"{models}/untrained"
     world.runner(
         *("models", "eagle3", "--host", "local", "--untrained"),
-        *("--verifier", verifier, "--target", target),
+        *("--verifier", f"{models}/tiny", "--target", target),
     )
     return evaluate(
         world,
@@ -48,122 +55,167 @@ def untrained(world, quickstart, datasets):
 
 
 @pytest.fixture(scope="session")
-def with_mtp(world, quickstart, datasets):
-    """A draft model on a verifier whose configuration names an MTP head that it does not have."""
-    target = str(world.root / "models" / "mtp")
-    world.runner("models", "tiny", "--host", "local", "--target", target, "--size", "mtp")
+def with_mtp(world: World, quickstart, trained) -> Evaluated:
+    """A draft model for a verifier whose configuration claims an MTP head."""
+    models = str(world.root / "models")
+    world.runner(
+        *("models", "mtp", "--host", "local", "--from", f"{models}/tiny"),
+        *("--target", f"{models}/mtp"),
+    )
     return evaluate(
         world,
-        *("--drafter", target, "--verifier", target, "--method", "draft_model"),
-        *("--draft-length", "3", "--datasets", "humaneval", "--scope", "speedup"),
+        *("--drafter", f"{models}/tiny", "--verifier", f"{models}/mtp", "--draft-length", "3"),
+        *("--datasets", "humaneval", "--scope", "speedup"),
         *settings(),
     )
 
 
-def decisions(plan: dict) -> dict[str, tuple[str, str, str | None]]:
-    return {d["key"]: (d["value"], d["origin"], d["source"]) for d in plan["decisions"]}
+@pytest.fixture(scope="session")
+def on_old_image(world: World, quickstart, trained) -> Evaluated:
+    """A draft model on an older vLLM; the host `old` names that image by its reference."""
+    models = str(world.root / "models")
+    build = ("images", "build", "vllm-cpu", "--host", "old", "--build-arg", f"VLLM_VERSION={OLD}")
+    world.runner(*build, timeout=1200)
+    world.runner("images", "build", "aiperf", "supervisor", "--host", "old", timeout=900)
+    world.runner("images", "build", "--host", "old", timeout=900)
+    return evaluate(
+        world,
+        *("--drafter", f"{models}/tiny", "--verifier", f"{models}/tiny", "--draft-length", "3"),
+        *("--datasets", "humaneval", "--scope", "acceptance"),
+        *settings(),
+        host="old",
+    )
 
 
-def test_everything_was_inferred_from_the_drafter(world, trained):
+def test_everything_was_inferred_from_the_drafter(world: World, trained: Evaluated) -> None:
     assert trained.exit_code == 0, trained.stderr[-3000:]
-    found = decisions(trained.plan)
+    found = trained.decisions()
     value, origin, source = found["verifier"]
     assert (value, origin) == (str(world.root / "models" / "tiny"), "inferred")
-    assert "config.json: speculators_config.verifier.name_or_path" in source
+    assert source is not None
+    assert source.startswith("config.json: speculators_config.verifier.name_or_path of ")
     assert found["method"][:2] == ("eagle3", "inferred")
-    value, origin, source = found["draft_length"]
-    assert (json.loads(value), origin) == ([3], "inferred")
-    assert "speculative_tokens" in source
-    assert found["drafter"][1:] == ("user", "--drafter")
-    assert found["scope"][1] == "default"
+    assert found["draft_length"][:2] == ("[3]", "inferred")
+    assert found["drafter"][1] == "user"
+    assert found["scope"][:2] == ("full", "default")
+    for checkpoint in trained.plan["checkpoints"].values():
+        assert checkpoint["revision"].startswith("sha256:")
 
 
-def test_a_trained_head_is_accepted(trained):
+def test_a_trained_head_is_accepted(trained: Evaluated) -> None:
+    pooled = {
+        item["prompts"]: item["figures"]["acceptance_length"]["value"]
+        for item in trained.summary["pooled"]
+        if item["prompts"].startswith("acceptance-")
+    }
+    assert set(pooled) == {"acceptance-humaneval", "acceptance-mt-bench"}
     cells = [c for c in trained.summary["cells"] if c["mode"] == "acceptance"]
-    assert {c["dataset"] for c in cells} == {"humaneval", "mt-bench"}
-    for cell in cells:
-        assert 2.0 < cell["figures"]["acceptance_length"]["value"] < 4.0, cell["cell"]
+    accepted = sum(c["figures"]["accepted_tokens"]["value"] for c in cells)
+    steps = sum(c["figures"]["drafted_steps"]["value"] for c in cells)
+    assert 1 + accepted / steps > 2.0, pooled
 
 
-def test_an_untrained_head_is_never_accepted(untrained):
+def test_an_untrained_head_is_never_accepted(untrained: Evaluated) -> None:
     assert untrained.exit_code == 0, untrained.stderr[-3000:]
     (cell,) = untrained.summary["cells"]
     assert cell["figures"]["acceptance_length"]["value"] == 1.0
     assert cell["figures"]["draft_acceptance_rate"]["value"] == 0.0
-    assert {server["id"] for server in untrained.plan["servers"]} == {"drafter-adaptive_off"} or {
-        server["id"] for server in untrained.plan["servers"]
-    } == {"drafter"}
+    assert [server["id"] for server in untrained.plan["servers"]] == ["drafter"]
+    assert untrained.decisions()["drafter"][1:] == ("user", "--drafter")
 
 
-def test_speed_up_comes_from_matched_pairs_only(trained):
-    cells = [c for c in trained.summary["cells"] if c["mode"] == "speedup"]
-    assert {c["server"] for c in cells} == {"drafter-adaptive_off", "baseline"}
-    for cell in cells:
-        if cell["server"] != "baseline":
-            assert cell["figures"]["throughput_ratio"]["value"] > 0, cell
+def test_speed_up_comes_from_matched_pairs(trained: Evaluated) -> None:
+    cells = {c["server"]: c for c in trained.summary["cells"] if c["mode"] == "speedup"}
+    assert set(cells) == {"drafter-adaptive_off", "baseline"}
+    assert cells["drafter-adaptive_off"]["figures"]["throughput_ratio"]["value"] > 0
+    assert [item["not_comparable"] for item in trained.summary["differences"]] == [None]
 
 
-def test_adaptive_verification_is_unavailable_and_says_why(trained):
+def test_adaptive_verification_is_unavailable_and_says_why(trained: Evaluated) -> None:
     (missing,) = trained.plan["unavailable"]
     assert missing["condition"] == "drafter-adaptive_on"
-    assert "model runner" in missing["reason"]
-    assert "drafter-adaptive_on" in trained.readme
-    assert missing["reason"] in trained.readme
+    assert "second model runner" in missing["reason"]
+    told = trained.readme.split("## Conditions that did not run")[1]
+    assert "drafter-adaptive_on" in told.split("\n## ")[0]
 
 
-def test_two_turn_conversations_are_counted_right(trained):
-    cell = next(c for c in trained.plan["cells"] if c["id"].startswith("baseline-speedup-mt-bench"))
-    assert len(cell["rows"]) == 6
+def test_two_turn_conversations_are_counted_right(trained: Evaluated) -> None:
+    (cell,) = [c for c in trained.plan["cells"] if c["id"].startswith("baseline-speedup-mt-bench")]
     assert {row["turns"] for row in cell["rows"]} == {2}
-    assert cell["requests"] == 12
+    assert (len(cell["rows"]), cell["requests"]) == (8, 16)
     counts = trained.results()[cell["id"]]["counts"]
-    assert (counts["planned"], counts["recorded"], counts["good"]) == (12, 12, 12)
+    assert (counts["planned"], counts["recorded"], counts["good"]) == (16, 16, 16)
+    seen = sorted(
+        (record["metadata"]["conversation_id"], record["metadata"]["turn_index"])
+        for record in trained.records(cell["id"])
+    )
+    assert seen == sorted((row["id"], turn) for row in cell["rows"] for turn in (0, 1))
 
 
-def test_prompts_are_the_real_ones(trained):
+def test_prompts_are_the_real_ones_counted_as_the_server_counts(trained: Evaluated) -> None:
     files = {item["name"]: item for item in trained.plan["prompts"]}
     human = files["acceptance-humaneval"]
-    assert (human["dataset"], human["dataset_rows"], human["rows"]) == ("humaneval", 164, 6)
-    assert "6 of 164 rows" in human["selection"]
-    text = trained.folder / "inputs" / "prompts" / "acceptance-humaneval.jsonl"
-    if not text.exists():
-        (text,) = trained.folder.rglob("acceptance-humaneval.jsonl")
-    assert "def " in text.read_text()
-    tokens = [row["prompt_tokens"] for cell in trained.plan["cells"] for row in cell["rows"]]
-    assert all(count and count > 10 for count in tokens)
-
-
-def test_counted_prompt_tokens_are_what_the_server_counts(trained):
-    cell = next(c for c in trained.plan["cells"] if "acceptance-humaneval" in c["id"])
+    assert (human["dataset"], human["dataset_rows"], human["rows"]) == ("humaneval", 164, 8)
+    assert human["selection"] == "8 of 164 rows, seed 42"
+    (cell,) = [c for c in trained.plan["cells"] if "acceptance-humaneval" in c["id"]]
     planned = {row["id"]: row["prompt_tokens"] for row in cell["rows"]}
-    (records,) = (trained.folder / "cells" / cell["id"]).rglob("profile_export.jsonl")
-    served = {}
-    for line in records.read_text().splitlines():
-        record = json.loads(line)
-        served[record["metadata"]["conversation_id"]] = record["metrics"]["input_sequence_length"][
-            "value"
-        ]
+    served = {
+        record["metadata"]["conversation_id"]: record["metrics"]["input_sequence_length"]["value"]
+        for record in trained.records(cell["id"])
+    }
     assert served == planned
 
 
-def test_mtp_that_refuses_is_unavailable_and_its_stand_in_runs(with_mtp):
+def test_mtp_that_refuses_is_unavailable_and_its_stand_in_runs(with_mtp: Evaluated) -> None:
     assert with_mtp.exit_code == 0, with_mtp.stderr[-3000:]
     servers = {server["id"]: server for server in with_mtp.plan["servers"]}
     assert servers["mtp"]["optional"]
     assert servers["baseline"]["instead_of"] == "mtp"
-    results = with_mtp.results()
-    refused = [result for cell, result in results.items() if cell.startswith("mtp-")]
-    assert {result["status"] for result in refused} == {"UNAVAILABLE"}
-    assert all(result["message"].startswith("unavailable: ") for result in refused)
-    log = b"".join(
-        path.read_bytes() for path in with_mtp.folder.glob("servers/mtp/attempt-*/output.log")
+    results = {cell.split("-speedup-")[0]: result for cell, result in with_mtp.results().items()}
+    assert results["mtp"]["status"] == "UNAVAILABLE"
+    words = results["mtp"]["message"].removeprefix("unavailable: ")
+    assert words.startswith("Following weights were not initialized from checkpoint")
+    log = (with_mtp.folder / "servers" / "mtp" / "attempt-1" / "output.log").read_text()
+    assert words[:300] in log
+    assert results["baseline"]["status"] == "SUCCEEDED"
+    (cell,) = [c for c in with_mtp.summary["cells"] if c["server"].startswith("drafter")]
+    # the verifier has the drafter's weights: every draft is what it would say itself
+    assert cell["figures"]["acceptance_length"]["value"] == 4.0
+    assert cell["figures"]["throughput_ratio"]["value"] > 0
+    told = with_mtp.readme.split("## Conditions that did not run")[1].split("\n## ")[0]
+    assert "the server itself" in told
+
+
+def test_an_older_image_gets_no_flag_that_it_does_not_know(on_old_image: Evaluated) -> None:
+    assert on_old_image.exit_code == 0, on_old_image.stderr[-3000:]
+    (server,) = on_old_image.plan["servers"]
+    assert not server["per_request_metrics"]
+    assert "--per-request-spec-decode-metrics" not in server["container"]["command"]
+    host = json.loads((on_old_image.folder / "host.json").read_text())
+    (capabilities,) = host["capabilities"].values()
+    assert capabilities["vllm_version"].startswith(OLD)
+    assert "enable_adaptive_verification" not in capabilities["speculative_fields"]
+
+
+def test_its_acceptance_comes_from_the_counters_and_says_so(on_old_image: Evaluated) -> None:
+    (pooled,) = on_old_image.summary["pooled"]
+    assert pooled["source"] == "server counters"
+    length = pooled["figures"]["acceptance_length"]
+    assert length["value"] == 4.0  # the same checkpoint drafts
+    assert "from the server's counters" in length["statistic"]
+    assert "from the server's counters" in on_old_image.readme
+
+
+def test_a_plan_by_name_alone_says_where_everything_comes_from(
+    world: World, trained: Evaluated
+) -> None:
+    target = str(world.root / "models" / "tiny-eagle3")
+    before = world.docker("ps", "-aq")
+    done = world.runner(
+        *("plan", "--drafter", target, "--datasets", "humaneval", "--host", "local"), *settings()
     )
-    words = refused[0]["message"].removeprefix("unavailable: ")
-    assert words.encode()[:40] in log or any(
-        part.strip().encode() in log for part in words.split("; ") if len(part) > 20
-    )
-    assert {r["status"] for c, r in results.items() if c.startswith("baseline-")} == {"SUCCEEDED"}
-    drafter = [c for c in with_mtp.summary["cells"] if c["server"].startswith("drafter")]
-    for cell in drafter:  # the verifier drafts for itself
-        assert cell["figures"]["acceptance_length"]["value"] == 4.0
-        assert cell["figures"]["throughput_ratio"]["value"] > 0
+    assert world.docker("ps", "-aq") == before
+    assert "speculators_config.verifier.na" in done.stdout
+    assert "unavailable: drafter-adaptive_on" in done.stdout
+    assert "estimate: 2 server starts, 3 cells, 18 requests" in done.stdout
+    assert "in the store" in done.stdout

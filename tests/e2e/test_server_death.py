@@ -13,6 +13,7 @@ pytestmark = pytest.mark.e2e
 SETS = (
     "name=killed",
     "matrix.server=[ngram]",
+    "matrix.concurrency=[1,2]",
     "matrix.prompts=[code]",
     "prompts.code.rows=24",
     "prompts.code.output_tokens=256",
