@@ -96,37 +96,33 @@ def adaptive_support(
     vLLM 0.32 documents it for dspark; its code offers it to every model-based drafter of the
     second model runner, so these are tried.
     """
+    why_not = _why_not_adaptive(method, parallel_drafting, capabilities, vendor)
+    if why_not is not None:
+        return Support(Outlook.RULED_OUT, why_not)
+    if method is SpeculativeMethod.DSPARK and capabilities is not None:
+        return Support(Outlook.SUPPORTED, "documented for dspark")
+    return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
+
+
+def _why_not_adaptive(
+    method: SpeculativeMethod,
+    parallel_drafting: bool,
+    capabilities: ImageCapabilities | None,
+    vendor: Vendor,
+) -> str | None:
     image = _image(capabilities)
     if method in NOT_MODEL_BASED:
-        return Support(Outlook.RULED_OUT, f"{method} has no adaptive verification")
+        return f"{method} has no adaptive verification"
     fields = capabilities.speculative_fields if capabilities is not None else ()
     if fields and ADAPTIVE not in fields:
-        return Support(Outlook.RULED_OUT, f"{image} has no adaptive verification")
-    if _first_runner_only(method, parallel_drafting):
-        return Support(
-            Outlook.RULED_OUT,
-            "adaptive verification needs vLLM's second model runner, and "
-            f"{_named(method, parallel_drafting)} keeps to the first",
-        )
+        return f"{image} has no adaptive verification"
+    needs = "adaptive verification needs vLLM's second model runner"
+    if method in FIRST_RUNNER_ONLY or parallel_drafting:
+        how = " with parallel drafting" if parallel_drafting else ""
+        return f"{needs}, and {method}{how} keeps to the first"
     if not _second_runner(capabilities, vendor):
-        return Support(
-            Outlook.RULED_OUT,
-            f"adaptive verification needs vLLM's second model runner, which {image} does not "
-            f"have{_on(vendor)}",
-        )
-    if method is not SpeculativeMethod.DSPARK:
-        return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
-    if capabilities is None or not fields or capabilities.model_runner_v2 is None:
-        return Support(Outlook.TRY, f"documented for dspark, but {image} was not asked for it")
-    return Support(Outlook.SUPPORTED, "documented for dspark")
-
-
-def _first_runner_only(method: SpeculativeMethod, parallel_drafting: bool) -> bool:
-    return method in FIRST_RUNNER_ONLY or (parallel_drafting and method not in PARALLEL_BY_DESIGN)
-
-
-def _named(method: SpeculativeMethod, parallel_drafting: bool) -> str:
-    return f"{method} with parallel drafting" if parallel_drafting else method.value
+        return f"{needs}, which {image} does not have{_on(vendor)}"
+    return None
 
 
 def _second_runner(capabilities: ImageCapabilities | None, vendor: Vendor) -> bool:
