@@ -99,9 +99,13 @@ def adaptive_support(
     why_not = _why_not_adaptive(method, parallel_drafting, capabilities, vendor)
     if why_not is not None:
         return Support(Outlook.RULED_OUT, why_not)
-    if method is SpeculativeMethod.DSPARK and capabilities is not None:
-        return Support(Outlook.SUPPORTED, "documented for dspark")
-    return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
+    if method is not SpeculativeMethod.DSPARK:
+        return Support(Outlook.TRY, f"not documented for {method}; a server is tried")
+    told = capabilities is not None and capabilities.speculative_fields
+    if capabilities is None or not told or capabilities.model_runner_v2 is None:
+        image = _image(capabilities)
+        return Support(Outlook.TRY, f"documented for dspark, but {image} was not asked for it")
+    return Support(Outlook.SUPPORTED, "documented for dspark")
 
 
 def _why_not_adaptive(
@@ -117,12 +121,19 @@ def _why_not_adaptive(
     if fields and ADAPTIVE not in fields:
         return f"{image} has no adaptive verification"
     needs = "adaptive verification needs vLLM's second model runner"
-    if method in FIRST_RUNNER_ONLY or parallel_drafting:
-        how = " with parallel drafting" if parallel_drafting else ""
-        return f"{needs}, and {method}{how} keeps to the first"
+    if _first_runner_only(method, parallel_drafting):
+        return f"{needs}, and {_named(method, parallel_drafting)} keeps to the first"
     if not _second_runner(capabilities, vendor):
         return f"{needs}, which {image} does not have{_on(vendor)}"
     return None
+
+
+def _first_runner_only(method: SpeculativeMethod, parallel_drafting: bool) -> bool:
+    return method in FIRST_RUNNER_ONLY or (parallel_drafting and method not in PARALLEL_BY_DESIGN)
+
+
+def _named(method: SpeculativeMethod, parallel_drafting: bool) -> str:
+    return f"{method} with parallel drafting" if parallel_drafting else method.value
 
 
 def _second_runner(capabilities: ImageCapabilities | None, vendor: Vendor) -> bool:
