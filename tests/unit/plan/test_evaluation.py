@@ -430,7 +430,7 @@ def test_fixed_length_thinking_and_duration_reach_the_load() -> None:
     assert (cell.ignore_eos, cell.duration_s) == (True, 60)
     assert '"ignore_eos":true' in command
     assert '"chat_template_kwargs":{"enable_thinking":false}' in command
-    assert "--benchmark-duration 60 --benchmark-grace-period 30" in command
+    assert "--benchmark-duration 60 --benchmark-grace-period 600" in command
     assert "--request-count 2" in command
     other = next(cell for cell in plan.cells if cell.mode == "acceptance")
     assert (other.ignore_eos, other.duration_s) == (False, None)
