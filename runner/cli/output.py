@@ -19,6 +19,7 @@ _STYLES = {
     "RUNNING": "cyan",
     "PENDING": "dim",
     "STOPPED": "yellow",
+    "UNAVAILABLE": "dim",
     "FAILED": "red",
     "LOST": "red",
     "error": "red",

@@ -36,6 +36,7 @@ class RunRow:
     complete: bool
     message: str | None
     next_step: str | None
+    unavailable: int = 0
 
 
 def list_rows(
@@ -82,6 +83,7 @@ def row_of(view: RunView) -> RunRow:
         complete=view.complete,
         message=state.message,
         next_step=view.next_step,
+        unavailable=state.count(Status.UNAVAILABLE),
     )
 
 

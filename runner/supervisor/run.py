@@ -97,7 +97,8 @@ def _wanted(context: RunContext, server: ServerPlan) -> bool:
     """
     if server.instead_of is None:
         return True
-    first = derive(context.plan, context.journal.events).servers[server.instead_of]
+    servers = derive(context.plan, context.journal.events).servers
+    first = servers[server.instead_of]
     if first.status is Status.UNAVAILABLE:
         return True
     if first.status is Status.FAILED:
@@ -108,6 +109,15 @@ def _wanted(context: RunContext, server: ServerPlan) -> bool:
         f"not needed: '{server.id}' stands in where '{server.instead_of}' is unavailable; {why}"
     )
     _close_rest(context, server, Status.UNAVAILABLE, Reason.NOT_NEEDED, message)
+    if not servers[server.id].status.final:
+        context.journal.append(
+            EventKind.SERVER_ENDED,
+            server=server.id,
+            attempt=0,
+            status=Status.UNAVAILABLE,
+            reason=Reason.NOT_NEEDED,
+            message=message,
+        )
     return False
 
 

@@ -171,3 +171,52 @@ def test_facts_are_recorded_for_a_replay(datasets: Path, tmp_path: Path) -> None
     assert first[0] == again[0] == 4
     one, other = json.loads(first[1]), json.loads(again[1])
     assert shown(one) == shown(other)
+
+
+def test_on_a_terminal_what_is_missing_is_asked_for_once(
+    datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        "drafter (a folder on the host, or a hub name)": "/opt/models/base-8b",
+        "scope (acceptance, speedup, full)": "acceptance",
+        "datasets (names, or the defaults)": "humaneval gsm8k",
+        "verifier": "/opt/models/base-8b",
+        "draft_length": "2",
+    }
+    asked = []
+
+    def prompt(text: str, default: object = None, *, err: bool) -> object:
+        assert err, "questions are talk, not data"
+        asked.append(text)
+        return answers[text]
+
+    monkeypatch.setattr("runner.cli.evaluation.is_terminal", lambda: True)
+    monkeypatch.setattr("typer.prompt", prompt)
+    code, out, err = run(
+        *("plan", "--host", "mi50-198", "--facts", str(FACTS), "--format", "json"),
+        datasets=datasets,
+        tmp_path=tmp_path,
+    )
+    assert code == 4, err
+    assert asked == list(answers)
+    plan = json.loads(out)
+    assert {cell["dataset"] for cell in plan["cells"]} == {"humaneval", "gsm8k"}
+    decided = {item["key"]: (item["value"], item["source"]) for item in plan["decisions"]}
+    assert decided["verifier"] == ("/opt/models/base-8b", "--verifier")
+    assert decided["scope"] == ("acceptance", "--scope")
+    (server,) = plan["servers"]
+    assert '"num_speculative_tokens":2' in " ".join(server["container"]["command"])
+
+
+def test_on_a_terminal_nothing_is_asked_that_was_given(
+    datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.cli.evaluation.is_terminal", lambda: True)
+    monkeypatch.setattr("typer.prompt", None)
+    code, _, _ = run(
+        *("plan", "--host", "mi50-198", "--facts", str(FACTS)),
+        *("--drafter", "/opt/models/base-8b-eagle3"),
+        datasets=datasets,
+        tmp_path=tmp_path,
+    )
+    assert code == 4

@@ -77,6 +77,7 @@ def test_a_stand_in_is_not_needed_when_the_first_choice_serves(stage: Stage) -> 
     assert stage.verdicts() == {C1: GOOD, C2: GOOD, TWIN_C1: "UNAVAILABLE not_needed"}
     assert stage.endpoints["twin"].boots == 0
     assert "it serves as the comparator" in stage.result(TWIN_C1).message
+    assert stage.timeline[-2] == "server_ended twin#0 UNAVAILABLE not_needed"
 
 
 def test_a_first_choice_that_fails_is_not_replaced(stage: Stage) -> None:
