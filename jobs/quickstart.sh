@@ -44,10 +44,11 @@ if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     { echo "Python 3.11 or newer is needed, found $(python3 --version)" >&2; exit 4; }
 fi
-if [ ! -x .venv/bin/runner ]; then
+if [ ! -x .venv/bin/runner ] || [ pyproject.toml -nt .venv/.runner-installed ]; then
   say "installing runner into .venv"
-  python3 -m venv .venv
+  [ -x .venv/bin/python ] || python3 -m venv .venv
   .venv/bin/python -m pip install -q -e '.[laptop]'
+  touch .venv/.runner-installed
 fi
 runner=.venv/bin/runner
 

@@ -41,7 +41,12 @@ from runner.plan.findings import warning
 from runner.plan.inputs import PlanInputs, PromptInput, ServerRole
 from runner.plan.load_command import load_arguments
 from runner.plan.matrix import CellKey, expand
-from runner.plan.mounts import cache_mounts, duplicate_targets, model_mounts
+from runner.plan.mounts import (
+    cache_mounts,
+    duplicate_targets,
+    model_mounts,
+    tokenizer_mounts,
+)
 from runner.plan.server_command import (
     PORT,
     expected_configuration,
@@ -218,6 +223,7 @@ class _Builder:
             model=self.names[key.server],
             url=f"http://{server_alias(key.server)}:{PORT}",
             tokenizer=tokenizer,
+            tokenizer_revision=None if job.tokenizer else job.revision,
             prompts=prompts.name,
             aiperf_format=prompts.aiperf_format,
             output_tokens=prompts.output_tokens,
@@ -228,6 +234,7 @@ class _Builder:
             ignore_eos=prompt_set.ignore_eos,
             duration_s=prompt_set.duration_s,
         )
+        mounts, environment = tokenizer_mounts(self.inputs.host, tokenizer)
         sampled = job.sampling.ignore_eos
         return CellPlan(
             id=key.id,
@@ -250,7 +257,8 @@ class _Builder:
                 key.server,
                 self._image(Role.LOAD),
                 command=command,
-                mounts=model_mounts(self.inputs.host, (tokenizer,)),
+                mounts=mounts,
+                more_environment=environment,
             ),
         )
 

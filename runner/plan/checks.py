@@ -23,7 +23,7 @@ def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Find
     yield from _images(inputs)
     yield from _paths(inputs, server_ids)
     yield from _host_paths(inputs)
-    yield from _tokenizer(inputs.job)
+    yield from _tokenizer(inputs.job, inputs.host)
     yield from _settings(inputs, server_ids)
     yield from argument_findings(inputs.job, server_ids)
     yield from flag_findings(inputs.job, server_ids, inputs.capabilities)
@@ -173,14 +173,16 @@ def _host_paths(inputs: PlanInputs) -> Iterator[Finding]:
         )
 
 
-def _tokenizer(job: MatrixJob) -> Iterator[Finding]:
-    if not is_local(job.tokenizer or job.model):
-        named = job.tokenizer or job.model
+def _tokenizer(job: MatrixJob, host: Host) -> Iterator[Finding]:
+    """The load generator takes a hub's tokenizer from the host's cache, and asks no hub."""
+    named = job.tokenizer or job.model
+    if not is_local(named) and "huggingface" not in host.caches:
         yield error(
             "tokenizer",
-            f"'{named}' is not a folder on the host; the load generator needs the tokenizer "
-            "as a local folder",
-            "--set tokenizer=/absolute/path/of/the/tokenizer",
+            f"'{named}' is not a folder on the host, and '{host.name}' has no cache that server "
+            "and load generator share",
+            "set caches.huggingface in hosts.yaml, or --set tokenizer=/absolute/path/of/the/"
+            "tokenizer",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.models.container import ContainerSpec, Mount
@@ -101,6 +102,7 @@ def load_container(
     *,
     command: tuple[str, ...],
     mounts: tuple[Mount, ...],
+    more_environment: Mapping[str, str] | None = None,
 ) -> ContainerSpec:
     """One AIPerf run. SIGINT is the only signal that leaves its summary behind."""
     exports = frame.layout.attempt(cell_id, ATTEMPT).exports
@@ -109,6 +111,7 @@ def load_container(
         for name, value in sorted(image.environment.items())
         if name not in load_command.OFFLINE_SWITCHES
     }
+    environment = dict(sorted({**environment, **(more_environment or {})}.items()))
     return ContainerSpec(
         name=f"runner-{frame.run_id}-load-{cell_id}-a{ATTEMPT}",
         image=image.digest,

@@ -38,6 +38,7 @@ def load_arguments(
     model: str,
     url: str,
     tokenizer: str,
+    tokenizer_revision: str | None = None,
     prompts: str,
     aiperf_format: str,
     output_tokens: int,
@@ -53,7 +54,8 @@ def load_arguments(
     Args:
         model: the served name.
         url: where the server listens on the run's network.
-        tokenizer: a folder, at the same path inside the container.
+        tokenizer: a folder, at the same path inside the container, or a name on a hub.
+        tokenizer_revision: of the hub's name.
         prompts: name of the prompt set; its rows are mounted under `INPUTS`.
         requests: turns of all rows; always passed, since AIPerf's default wraps short files.
         ignore_eos: of this prompt set; None leaves it to the sampling.
@@ -67,6 +69,7 @@ def load_arguments(
         *("--endpoint-type", "chat"),
         "--streaming",
         *("--tokenizer", tokenizer),
+        *(("--tokenizer-revision", tokenizer_revision) if tokenizer_revision else ()),
         "--use-server-token-count",
         "--per-chunk-usage",
         *("--input-file", f"{INPUTS}/{prompts}.jsonl"),

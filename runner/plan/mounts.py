@@ -49,6 +49,22 @@ def cache_mounts(host: Host) -> tuple[tuple[Mount, ...], tuple[Finding, ...]]:
     return tuple(mounts), tuple(findings)
 
 
+def tokenizer_mounts(host: Host, tokenizer: str) -> tuple[tuple[Mount, ...], dict[str, str]]:
+    """What the load generator needs to read a tokenizer: mounts and environment.
+
+    A folder is mounted at its path. A name on a hub is read out of the host's own cache, which the
+    server has filled by then: the load generator asks no hub.
+    """
+    if tokenizer.startswith("/"):
+        return model_mounts(host, (tokenizer,)), {}
+    source = host.caches.get("huggingface")
+    if source is None:
+        return (), {}
+    target = CACHE_TARGETS["huggingface"]
+    mount = Mount(source=source, target=target, read_only=True)
+    return (mount,), {"HF_HOME": target, "HF_HUB_OFFLINE": "1"}
+
+
 def duplicate_targets(mounts: Iterable[Mount]) -> tuple[Finding, ...]:
     """Two different sources at one place: the engine would refuse to start the container."""
     seen: dict[str, Mount] = {}

@@ -267,15 +267,15 @@ def test_no_engine_is_one_error_and_says_nothing_about_images(make_inputs: Any) 
             {"model": "org/tiny"},
             "error",
             "tokenizer",
-            "'org/tiny' is not a folder on the host; the load generator needs the tokenizer as a "
-            "local folder",
+            "'org/tiny' is not a folder on the host, and 'local' has no cache that server and load "
+            "generator share",
         ),
         (
             {"tokenizer": "org/tiny"},
             "error",
             "tokenizer",
-            "'org/tiny' is not a folder on the host; the load generator needs the tokenizer as a "
-            "local folder",
+            "'org/tiny' is not a folder on the host, and 'local' has no cache that server and load "
+            "generator share",
         ),
         (
             {"servers.ngram.speculative.draft_tensor_parallel_size": 2},
