@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from runner.errors import EngineError, SpecError
+from runner.errors import EngineError
 from runner.images.command import Progress, engine_argv
+from runner.images.files import one_writer, replace_whole
 from runner.models.capability import ImageCapabilities
 from runner.models.host import Host
 from runner.models.image import LockedImage
@@ -147,37 +144,8 @@ def record_capabilities(folder: Path, capabilities: ImageCapabilities) -> None:
     Raises:
         SpecError: the file can't be written.
     """
-    try:
-        with _alone(folder):
-            known = dict(read_capabilities(folder))
-            known[capabilities.digest] = capabilities
-            data = {digest: item.model_dump(mode="json") for digest, item in known.items()}
-            _replace(folder / CACHE_FILE, json.dumps(data, indent=1, sort_keys=True) + "\n")
-    except OSError as error:
-        raise SpecError(
-            f"can't be written: {error.strerror}", where=str(folder / CACHE_FILE)
-        ) from error
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    with one_writer(folder):
+        known = dict(read_capabilities(folder))
+        known[capabilities.digest] = capabilities
+        data = {digest: item.model_dump(mode="json") for digest, item in known.items()}
+        replace_whole(folder / CACHE_FILE, json.dumps(data, indent=1, sort_keys=True) + "\n")

@@ -5,15 +5,11 @@ Written by `runner images`, as JSON, which is YAML too; read as YAML, so that an
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from runner.errors import ImageMissing, SpecError
+from runner.errors import ImageMissing
+from runner.images.files import one_writer, replace_whole
 from runner.models.image import ImageLock, LockedImage
 from runner.specfile import load_spec
 
@@ -37,21 +33,7 @@ def write_lock(path: Path, lock: ImageLock) -> None:
         SpecError: it can't be written.
     """
     text = _HEADER + json.dumps(lock.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
-    temporary: str | None = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        temporary = None
-    except OSError as error:
-        raise SpecError(f"can't be written: {error.strerror}", where=str(path)) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    replace_whole(path, text)
 
 
 def record(path: Path, host: str, image: LockedImage) -> ImageLock:
@@ -60,7 +42,7 @@ def record(path: Path, host: str, image: LockedImage) -> ImageLock:
     Raises:
         SpecError: the file is wrong or can't be written.
     """
-    with _alone(path.parent):
+    with one_writer(path.parent):
         lock = with_image(read_lock(path), host, image)
         write_lock(path, lock)
     return lock
@@ -86,17 +68,3 @@ def locked(lock: ImageLock, host: str, name: str) -> LockedImage:
             next_step=f"runner images build {name} --host {host}",
         )
     return image
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One writer at a time: the folder itself is locked, so that no file is left behind."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise SpecError(f"can't be opened: {error.strerror}", where=str(folder)) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
