@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
 from runner.errors import SpecError
 from runner.jobs import job_of_options, load_job
@@ -57,31 +56,6 @@ def test_wrong_values_are_told_at_their_key(tmp_path: Path, data: dict, words: s
         load_job(written(tmp_path, data))
     assert words in str(caught.value)
     assert "job.yaml:" in str(caught.value)
-
-
-def keys(model: type[BaseModel], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every key that an evaluation file may have."""
-    found = []
-    for name, field in model.model_fields.items():
-        found.append((*path, name))
-        for member in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(member, type) and issubclass(member, BaseModel):
-                found += keys(member, (*path, name))
-    return found
-
-
-@pytest.mark.parametrize("path", keys(EvaluationJob), ids=".".join)
-def test_a_typo_in_any_key_names_the_right_one(tmp_path: Path, path: tuple[str, ...]) -> None:
-    right = path[-1]
-    wrong = f"{right[0]}{right[2:]}" if len(right) > 3 else f"{right}s"
-    data: dict = {}
-    below = data
-    for step in path[:-1]:
-        below = below.setdefault(step, {})
-    below[wrong] = 1
-    with pytest.raises(SpecError) as caught:
-        load_job(written(tmp_path, data))
-    assert f"unknown key '{wrong}'; did you mean '{right}'?" in str(caught.value)
 
 
 def test_options_are_the_origin_of_what_they_say() -> None:
