@@ -76,5 +76,6 @@ def evaluate(world: World, *arguments: str, host: str = "local") -> Evaluated:
     assert run_id.startswith("20"), done.stdout + done.stderr
     world.runner("collect", run_id)
     world.runner("report", run_id)
-    (folder,) = world.store.glob(f"*/{run_id}")
+    # `.versions` holds folders of the same name
+    (folder,) = (path for path in world.store.glob(f"*/{run_id}") if path.parent.name[0] != ".")
     return Evaluated(run_id, done.returncode, done.stderr, folder)

@@ -138,7 +138,7 @@ def test_collecting_twice_changes_nothing(world, quickstart):
 def test_status_and_logs_read_back(world, quickstart):
     state = world.state(quickstart.run_id)
     assert state["status"] == "SUCCEEDED"
-    logs = world.runner("logs", "quickstart").stdout
+    logs = world.runner("logs", quickstart.run_id).stdout
     assert "12 of 12 cells succeeded" in logs
     one = world.runner(
         "logs", quickstart.run_id, "--source", "server", "--cell", "ngram-code-c1-r1"
