@@ -243,7 +243,12 @@ class Evaluator:
         wanted = str(self.loaded.folder / name) if is_file(name) else name
         try:
             return load_dataset(
-                cache, wanted, fetch=self.launch, progress=self.progress, counter=counter
+                cache,
+                wanted,
+                fetch=self.launch,
+                progress=self.progress,
+                counter=counter,
+                thinking=self.job.sampling.thinking,
             )
         except RunnerError as problem:
             if self.launch:

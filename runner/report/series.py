@@ -138,7 +138,8 @@ def _curves(
     repeats = max((cell.repeat for cell in run.plan.cells), default=1)
     if repeats > 1:
         statistic += f"; mean of up to {repeats} repeats, bars from lowest to highest"
-    prompts = dict.fromkeys(cell.prompts for cell in run.plan.cells)
+    # acceptance cells of an evaluation have one concurrency and nothing to compare with
+    prompts = dict.fromkeys(cell.prompts for cell in run.plan.cells if cell.mode != "acceptance")
     panels = [
         Panel(
             prompts=name,

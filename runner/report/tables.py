@@ -290,7 +290,10 @@ _P99 = "99th percentile over requests"
 
 
 def _prompts(run: MeasuredRun) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(cell.prompts for cell in run.plan.cells))
+    """Prompt sets that a sweep ran on; acceptance cells of an evaluation are compared with
+    nothing."""
+    cells = (cell for cell in run.plan.cells if cell.mode != "acceptance")
+    return tuple(dict.fromkeys(cell.prompts for cell in cells))
 
 
 def _configurations(run: MeasuredRun, prompts: str) -> dict[str, bool]:
