@@ -28,11 +28,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
-DEFAULT_STEPS = 220
+DEFAULT_STEPS = 300
 BATCH = 10
 HELD_OUT = 16
 # prompts of these lengths, so many of each, and answers of this length: as long as what is measured
-PROMPT_TOKENS, PROMPTS, ANSWER_TOKENS = (32, 64, 128, 224), 160, 64
+PROMPT_TOKENS, PROMPTS, ANSWER_TOKENS = (32, 64, 128, 224), 256, 64
 RATE, WARMUP_STEPS = 2e-3, 20
 # a second step on its own hidden states, as when it drafts: it counts a little less
 UNROLLED, LATER_WEIGHT = 2, 0.8
