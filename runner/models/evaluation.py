@@ -130,7 +130,7 @@ class EvaluationJob(Spec):
     draft_tensor_parallel_size: int | None = Field(default=None, ge=1)
     comparator: Comparator = Comparator.AUTO
     matched_async: bool = False
-    adaptive: Adaptive = Adaptive.AUTO
+    adaptive: Adaptive | bool = Adaptive.AUTO
     sampling: EvaluationSampling = EvaluationSampling()
     budget: Budget = Budget()
     concurrency: EvaluationConcurrency = EvaluationConcurrency()
@@ -139,6 +139,13 @@ class EvaluationJob(Spec):
     load: LoadSettings = LoadSettings()
     hardware: Hardware = Hardware()
     max_cells: int = Field(default=500, ge=1)
+
+    @property
+    def adaptive_verification(self) -> Adaptive:
+        """The same choice however it was written: YAML reads `on` and `off` as truth values."""
+        if isinstance(self.adaptive, bool):
+            return Adaptive.ON if self.adaptive else Adaptive.OFF
+        return self.adaptive
 
     @property
     def draft_lengths(self) -> tuple[int, ...] | None:

@@ -207,11 +207,14 @@ class _Builder:
         job, inputs = self.inputs.job, self.inputs
         if self.evaluation is None:
             return job_decisions(job, inputs.origins, self._inferred())
-        own = {decision.key for decision in self.evaluation.decisions if decision.value != "null"}
-        return (
-            *(item for item in self.evaluation.decisions if item.key in own),
-            *(item for item in self._inferred() if item.key not in own),
-        )
+        # an option that nobody set is no decision; a null that somebody wrote is one
+        said = [
+            item
+            for item in self.evaluation.decisions
+            if item.value != "null" or item.origin is not Origin.DEFAULT
+        ]
+        own = {item.key for item in said}
+        return (*said, *(item for item in self._inferred() if item.key not in own))
 
     def _cell(self, key: CellKey) -> CellPlan:
         job = self.inputs.job

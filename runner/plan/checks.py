@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from runner import __version__
 from runner.models.host import Host, Role, Vendor
@@ -10,12 +10,16 @@ from runner.models.job import MatrixJob
 from runner.models.plan import CellPlan, Finding
 from runner.plan.containers import server_alias
 from runner.plan.findings import error, warning
+from runner.plan.image_flags import flag_findings
 from runner.plan.inputs import PlanInputs
+from runner.plan.job_keys import job_key
 from runner.plan.secret_names import has_bad_reference, is_secret
-from runner.plan.server_command import argument_findings, flag_findings, is_local
+from runner.plan.server_command import argument_findings, is_local
 
 _LONGEST_HOST_LABEL = 63
 _REQUESTS_PER_SLOT = 2
+# the load generator starts, and writes its exports
+_START_AND_END_S = 60
 
 
 def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
@@ -25,8 +29,9 @@ def check_inputs(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Find
     yield from _host_paths(inputs)
     yield from _tokenizer(inputs.job, inputs.host)
     yield from _settings(inputs, server_ids)
-    yield from argument_findings(inputs.job, server_ids)
-    yield from flag_findings(inputs.job, server_ids, inputs.capabilities)
+    evaluation = inputs.evaluation is not None
+    yield from argument_findings(inputs.job, server_ids, evaluation=evaluation)
+    yield from flag_findings(inputs.job, server_ids, inputs.capabilities, evaluation=evaluation)
     yield from _secrets(inputs, server_ids)
 
 
@@ -40,25 +45,58 @@ def check_cells(job: MatrixJob, cells: Sequence[CellPlan]) -> Iterator[Finding]:
                 f"{job.server.max_num_seqs}: requests queue, and the report says so",
                 f"--set server.max_num_seqs={concurrency}",
             )
-    for prompts, concurrency, requests in sorted(
-        {(cell.prompts, cell.concurrency, cell.requests) for cell in cells}
-    ):
-        if requests < _REQUESTS_PER_SLOT * concurrency:
+    for cell in _first_of_each(cells, lambda cell: (cell.prompts, cell.concurrency)):
+        wanted = _REQUESTS_PER_SLOT * cell.concurrency
+        # without rows the dataset is missing, which is said already
+        if 0 < cell.requests < wanted:
             yield warning(
-                f"prompts {prompts}",
-                f"{requests} requests at concurrency {concurrency}: fewer than "
+                f"prompts {cell.prompts}",
+                f"{cell.requests} requests at concurrency {cell.concurrency}: fewer than "
                 f"{_REQUESTS_PER_SLOT} for each slot, so start and end weigh more than load",
-                f"give '{prompts}' {_REQUESTS_PER_SLOT * concurrency} rows or more, or lower "
-                "matrix.concurrency",
+                _more_requests(cell, wanted),
             )
-    for prompts, tokens in sorted({(cell.prompts, cell.output_tokens) for cell in cells}):
-        if tokens >= job.server.max_model_len:
-            yield error(
-                f"prompts {prompts}",
-                f"output_tokens {tokens} leave no room for a prompt within "
-                f"server.max_model_len {job.server.max_model_len}",
-                f"--set prompts.{prompts}.output_tokens={job.server.max_model_len // 2}",
-            )
+    for cell in _first_of_each(cells, lambda cell: (cell.prompts,)):
+        yield from _room(job, cell)
+
+
+def _first_of_each(
+    cells: Sequence[CellPlan], key: Callable[[CellPlan], tuple[str | int, ...]]
+) -> Iterator[CellPlan]:
+    firsts: dict[tuple[str | int, ...], CellPlan] = {}
+    for cell in cells:
+        firsts.setdefault(key(cell), cell)
+    yield from (firsts[each] for each in sorted(firsts))
+
+
+def _more_requests(cell: CellPlan, wanted: int) -> str:
+    if cell.mode is None:
+        return f"give '{cell.prompts}' {wanted} rows or more, or lower matrix.concurrency"
+    return (
+        f"raise budget.{cell.mode}.rows, if '{cell.dataset}' has {wanted} or more, or lower "
+        f"concurrency.{cell.mode}"
+    )
+
+
+def _room(job: MatrixJob, cell: CellPlan) -> Iterator[Finding]:
+    """Tokens of one cell's answers within the context, and seconds within its time limit."""
+    section = f"prompts.{cell.prompts}" if cell.mode is None else f"budget.{cell.mode}"
+    if cell.output_tokens >= job.server.max_model_len:
+        yield error(
+            f"prompts {cell.prompts}",
+            f"output_tokens {cell.output_tokens} leave no room for a prompt within "
+            f"server.max_model_len {job.server.max_model_len}",
+            f"--set {section}.output_tokens={job.server.max_model_len // 2}",
+        )
+    if cell.duration_s is None:
+        return
+    longest = cell.duration_s + job.load.request_timeout_s
+    if longest >= job.load.cell_timeout_s:
+        yield warning(
+            f"prompts {cell.prompts}",
+            f"{cell.duration_s:g} s and a last request of up to {job.load.request_timeout_s:g} s "
+            f"do not fit into load.cell_timeout_s {job.load.cell_timeout_s:g}",
+            f"--set load.cell_timeout_s={longest + _START_AND_END_S:g}",
+        )
 
 
 def _images(inputs: PlanInputs) -> Iterator[Finding]:
@@ -122,18 +160,23 @@ def _origins(inputs: PlanInputs) -> Iterator[Finding]:
             )
 
 
-def _named_paths(job: MatrixJob, server_ids: Sequence[str]) -> Mapping[str, str | None]:
+def _named_paths(inputs: PlanInputs, server_ids: Sequence[str]) -> Mapping[str, str | None]:
+    job, evaluation = inputs.job, inputs.evaluation is not None
     drafters = {
-        f"servers.{name}.speculative.model": speculative.model
+        job_key("speculative.model", evaluation=evaluation, server=name): speculative.model
         for name in server_ids
         if (speculative := job.servers[name].speculative) is not None
     }
-    return {"model": job.model, "tokenizer": job.tokenizer, **drafters}
+    return {
+        job_key("model", evaluation=evaluation): job.model,
+        "tokenizer": job.tokenizer,
+        **drafters,
+    }
 
 
 def _paths(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding]:
     missing = set(inputs.facts.missing_paths)
-    for key, path in _named_paths(inputs.job, server_ids).items():
+    for key, path in _named_paths(inputs, server_ids).items():
         if path is None:
             continue
         if path.startswith((".", "~")):
@@ -213,10 +256,11 @@ def _settings(inputs: PlanInputs, server_ids: Sequence[str]) -> Iterator[Finding
             "--set server.cpu_kv_cache_gib=2",
         )
     for name in server_ids:
-        yield from _configuration(inputs.job, name)
+        yield from _configuration(inputs, name)
 
 
-def _configuration(job: MatrixJob, name: str) -> Iterator[Finding]:
+def _configuration(inputs: PlanInputs, name: str) -> Iterator[Finding]:
+    job, evaluation = inputs.job, inputs.evaluation is not None
     alias = server_alias(name)
     if any(len(label) > _LONGEST_HOST_LABEL for label in alias.split(".")):
         yield error(
@@ -227,11 +271,13 @@ def _configuration(job: MatrixJob, name: str) -> Iterator[Finding]:
     speculative = job.servers[name].speculative
     spread = speculative.draft_tensor_parallel_size if speculative else None
     if spread not in (None, 1, job.server.tensor_parallel_size):
+        key = "speculative.draft_tensor_parallel_size"
+        key = job_key(key, evaluation=evaluation, server=name)
         yield error(
-            f"servers.{name}.speculative.draft_tensor_parallel_size",
+            key,
             f"{spread} is neither 1 nor server.tensor_parallel_size "
             f"{job.server.tensor_parallel_size}",
-            f"--set servers.{name}.speculative.draft_tensor_parallel_size=1",
+            f"--set {key}=1",
         )
 
 

@@ -124,6 +124,8 @@ def resolve(inputs: EvaluationInputs) -> Resolution:
     Raises:
         SpecError: something is missing (see `missing`), or there are more cells than `max_cells`.
     """
+    # plan can't read names of methods, and going on would serve another than the user named
+    assert inputs.job.method is None or inputs.method is not None, "the job's method, not parsed"
     lacking = missing(inputs.job, inputs.drafter_reading, inputs.method)
     if lacking:
         raise SpecError(

@@ -51,7 +51,7 @@ def _without_effect(job: EvaluationJob) -> Iterator[Finding]:
         return
     for key, chosen in (
         ("comparator", job.comparator is not Comparator.AUTO),
-        ("adaptive", job.adaptive is Adaptive.ON),
+        ("adaptive", job.adaptive_verification is Adaptive.ON),
         ("matched_async", job.matched_async),
     ):
         if chosen:

@@ -96,7 +96,7 @@ def conditions(
         compared = _compared(job, method, verifier_reading, capabilities, vendor)
     support = method_support(method, parallel_drafting, capabilities, vendor)
     adaptive = adaptive_support(method, parallel_drafting, capabilities, vendor)
-    on_the_table = speedup and job.adaptive is not Adaptive.OFF
+    on_the_table = speedup and job.adaptive_verification is not Adaptive.OFF
 
     def drafting(length: int, *, on: bool) -> Condition:
         name = _drafter_name(length, lengths, on if on_the_table else None)
@@ -128,7 +128,7 @@ def conditions(
     unavailable = list(compared.unavailable)
     if adapting and adaptive.ruled_out:
         unavailable += [Unavailable(condition=c.name, reason=adaptive.reason) for c in adapting]
-        if job.adaptive is Adaptive.ON:
+        if job.adaptive_verification is Adaptive.ON:
             findings.append(error("adaptive", adaptive.reason, "--set adaptive=auto"))
         adapting = []
     return Conditions(
@@ -272,7 +272,7 @@ def _unmatched(method: SpeculativeMethod) -> Finding:
 def _adaptive_decision(
     job: EvaluationJob, support: Support, on_the_table: bool
 ) -> Iterator[Decision]:
-    if on_the_table and job.adaptive is Adaptive.AUTO:
+    if on_the_table and job.adaptive_verification is Adaptive.AUTO:
         words = {
             Outlook.SUPPORTED: "off and on",
             Outlook.TRY: "off, and on is tried",

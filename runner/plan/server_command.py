@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from runner.models.capability import ImageCapabilities
@@ -13,7 +12,8 @@ from runner.models.host import Host, Vendor
 from runner.models.image import LockedImage
 from runner.models.job import MatrixJob, ServerConfiguration, Speculative
 from runner.models.plan import Finding
-from runner.plan.findings import error, note, warning
+from runner.plan.findings import error
+from runner.plan.job_keys import job_key
 from runner.plan.secret_names import split_environment
 
 DEFAULT_ENTRYPOINT = ("vllm", "serve")
@@ -48,8 +48,6 @@ _OWNED_FLAGS: Mapping[str, str] = {
     "-sc": "speculative",
     "-tp": "server.tensor_parallel_size",
 }
-
-_OPTIONAL_SWITCHES = ("--enable-prompt-tokens-details",)
 
 _CONFIG_FILE = "--config"
 _SHORTEST_PREFIX = len("--x")
@@ -104,42 +102,45 @@ def server_arguments(
     """What follows the image's entry point; `name` is the served name.
 
     A flag of the plan's own that the image is known not to have is left out: an unknown flag ends
-    a server at once. `flag_findings` tells which.
+    a server at once. `image_flags.flag_findings` tells which, and which no plan can do without.
     """
-    server = job.server
-    caching = "--enable-prefix-caching" if server.prefix_caching else "--no-enable-prefix-caching"
-    arguments = [
-        job.model,
-        *("--host", "0.0.0.0"),  # noqa: S104 - inside its container; no port is published
-        *("--port", str(PORT)),
-        *("--served-model-name", name),
-        *("--dtype", server.dtype),
-        *("--max-model-len", str(server.max_model_len)),
-        *("--max-num-seqs", str(server.max_num_seqs)),
-        *("--max-num-batched-tokens", str(server.max_num_batched_tokens)),
-        *("--seed", str(server.seed)),
-        *("--tensor-parallel-size", str(server.tensor_parallel_size)),
-        *("--generation-config", "vllm"),
-    ]
-    # one word alone that an image lacks would end its server, and nothing rests on these
-    for switch in (caching, *_OPTIONAL_SWITCHES):
-        if capabilities is None or capabilities.knows_flag(switch) is not False:
-            arguments.append(switch)
+    arguments = [job.model]
+    for words in own_arguments(job, configuration, name):
+        if capabilities is None or capabilities.knows_flag(words[0]) is not False:
+            arguments += words
+    return (*arguments, *job.server.extra_arguments, *configuration.extra_arguments)
+
+
+def own_arguments(
+    job: MatrixJob, configuration: ServerConfiguration, name: str
+) -> Iterator[tuple[str, ...]]:
+    """The plan's own flags, each with its value."""
+    server, speculative = job.server, configuration.speculative
+    yield "--host", "0.0.0.0"  # noqa: S104 - inside its container; no port is published
+    yield "--port", str(PORT)
+    yield "--served-model-name", name
+    yield "--dtype", server.dtype
+    yield "--max-model-len", str(server.max_model_len)
+    yield "--max-num-seqs", str(server.max_num_seqs)
+    yield "--max-num-batched-tokens", str(server.max_num_batched_tokens)
+    yield "--seed", str(server.seed)
+    yield "--tensor-parallel-size", str(server.tensor_parallel_size)
+    yield "--generation-config", "vllm"
+    yield ("--enable-prefix-caching" if server.prefix_caching else "--no-enable-prefix-caching",)
+    yield ("--enable-prompt-tokens-details",)
     if server.enforce_eager:
-        arguments.append("--enforce-eager")
+        yield ("--enforce-eager",)
     if server.gpu_memory_utilization is not None:
-        arguments += ["--gpu-memory-utilization", str(server.gpu_memory_utilization)]
+        yield "--gpu-memory-utilization", str(server.gpu_memory_utilization)
     if job.tokenizer is not None:
-        arguments += ["--tokenizer", job.tokenizer]
+        yield "--tokenizer", job.tokenizer
     if job.revision is not None:
-        arguments += ["--revision", job.revision]
+        yield "--revision", job.revision
     if server.trust_remote_code:
-        arguments.append("--trust-remote-code")
-    if configuration.speculative is not None:
-        arguments += ["--speculative-config", speculative_config(configuration.speculative)]
-    if per_request_metrics(configuration, capabilities):
-        arguments += [PER_REQUEST_FLAG, "detailed"]
-    return (*arguments, *server.extra_arguments, *configuration.extra_arguments)
+        yield ("--trust-remote-code",)
+    if speculative is not None:
+        yield "--speculative-config", speculative_config(speculative)
+        yield PER_REQUEST_FLAG, "detailed"
 
 
 def server_environment(
@@ -193,73 +194,9 @@ def expected_configuration(job: MatrixJob) -> dict[str, str]:
 _DTYPES = {"half": "float16", "float": "float32"}
 
 
-def flag_findings(
-    job: MatrixJob, names: Sequence[str], capabilities: ImageCapabilities | None
+def argument_findings(
+    job: MatrixJob, names: Sequence[str], *, evaluation: bool = False
 ) -> Iterator[Finding]:
-    """What the image can't take: flags of the plan's own, the user's, and speculative keys."""
-    extra = [
-        *(("server.extra_arguments", argument) for argument in job.server.extra_arguments),
-        *(
-            (f"servers.{name}.extra_arguments", argument)
-            for name in names
-            for argument in job.servers[name].extra_arguments
-        ),
-    ]
-    if capabilities is None or not capabilities.flags:
-        flags = [argument for _, argument in extra if argument.startswith("--")]
-        if flags:
-            yield note(
-                "extra_arguments",
-                f"not checked, as nobody asked this image which flags it knows: {', '.join(flags)}",
-                "runner images probe --host HOST",
-            )
-        return
-    image = f"this image (vLLM {capabilities.vllm_version or 'unknown'})"
-    switches = ("--enable-prefix-caching", *_OPTIONAL_SWITCHES)
-    for switch in switches:
-        if capabilities.knows_flag(switch) is False:
-            yield warning("image server", f"{image} does not know {switch}; it is not sent")
-    for subject, argument in extra:
-        flag = argument.partition("=")[0].partition(".")[0].replace("_", "-")
-        if argument.startswith("--") and capabilities.knows_flag(flag) is False:
-            near = get_close_matches(flag, capabilities.flags, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"remove it from {subject}"
-            yield error(subject, f"{image} does not know {flag}", hint)
-    yield from _speculative_findings(job, names, capabilities, image)
-
-
-def _speculative_findings(
-    job: MatrixJob, names: Sequence[str], capabilities: ImageCapabilities, image: str
-) -> Iterator[Finding]:
-    for name in names:
-        speculative = job.servers[name].speculative
-        if speculative is None:
-            continue
-        if not per_request_metrics(job.servers[name], capabilities):
-            yield warning(
-                f"servers.{name}",
-                f"{image} reports no acceptance for each request: it comes from /metrics, without "
-                "drafting coverage",
-            )
-        keys = json.loads(speculative_config(speculative))
-        unknown = [key for key in keys if key not in capabilities.speculative_fields]
-        if unknown and capabilities.speculative_fields:
-            yield error(
-                f"servers.{name}.speculative",
-                f"{image} does not know: {', '.join(unknown)}",
-                "take it out, or choose a host whose image knows it",
-            )
-        method = speculative.method.value
-        if capabilities.methods and method not in capabilities.methods:
-            yield error(
-                f"servers.{name}.speculative.method",
-                f"{image} does not know the method {method}; it knows "
-                f"{', '.join(capabilities.methods)}",
-                "choose one of them, or a host whose image knows it",
-            )
-
-
-def argument_findings(job: MatrixJob, names: Sequence[str]) -> Iterator[Finding]:
     """Extra arguments that the plan sets itself, or that make up acceptance."""
     sources = [("server.extra_arguments", job.server.extra_arguments)]
     sources += [
@@ -269,6 +206,8 @@ def argument_findings(job: MatrixJob, names: Sequence[str]) -> Iterator[Finding]
         for argument in arguments:
             flag = _owned(_flag(argument))
             owner = _OWNED_FLAGS.get(flag)
+            if owner is not None:
+                owner = job_key(owner, evaluation=evaluation)
             if flag == _CONFIG_FILE:
                 yield error(
                     subject,

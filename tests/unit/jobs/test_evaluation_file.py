@@ -41,6 +41,20 @@ def test_short_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written_as", "meant"),
+    [("off", "off"), ("on", "on"), ("auto", "auto"), ('"off"', "off"), ("no", "off")],
+)
+def test_adaptive_may_be_written_as_people_write_it(
+    tmp_path: Path, written_as: str, meant: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"kind: evaluation\ndrafter: /models/e3\nadaptive: {written_as}\n")
+    job = load_job(file).job
+    assert isinstance(job, EvaluationJob)
+    assert job.adaptive_verification == meant
+
+
+@pytest.mark.parametrize(
     ("data", "words"),
     [
         ({"draft_length": [3, 3]}, "draft_length"),
