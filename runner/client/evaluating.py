@@ -96,7 +96,7 @@ class Evaluator:
         given = self._given_method()
         drafter = self._checkpoint(job.drafter, job.drafter_revision)
         reading = read_drafter(drafter)
-        lacking = missing(job, reading)
+        lacking = missing(job, reading, given.method if given else None)
         if lacking:
             raise MissingInput(lacking)
         name = job.verifier or (reading.verifier.value if reading.verifier else job.drafter)

@@ -73,6 +73,10 @@ class _Compared:
     def fallback(self) -> str | None:
         return self.conditions[1].name if len(self.conditions) > 1 else None
 
+    def role(self, *, optional: bool) -> ServerRole:
+        """Of a drafter that is compared with these."""
+        return ServerRole(optional=optional, baseline=self.first, baseline_fallback=self.fallback)
+
 
 def conditions(
     *,
@@ -87,8 +91,6 @@ def conditions(
     vendor: Vendor,
 ) -> Conditions:
     """Every condition of an evaluation, and those that can't be had with the reason."""
-    # a head that is part of the served model is read from there; one of its own has to be named
-    native = method is SpeculativeMethod.MTP and drafter.name == verifier.name
     modes = modes_of(job.scope)
     speedup = Mode.SPEEDUP in modes
     compared = _Compared()
@@ -99,25 +101,12 @@ def conditions(
     on_the_table = speedup and job.adaptive_verification is not Adaptive.OFF
 
     def drafting(length: int, *, on: bool) -> Condition:
-        name = _drafter_name(length, lengths, on if on_the_table else None)
+        spec = _speculative(job, method, parallel_drafting, length, drafter, verifier)
+        spec = spec.model_copy(update={"enable_adaptive_verification": on})
         return Condition(
-            name=name,
-            configuration=ServerConfiguration(
-                speculative=Speculative(
-                    method=method,
-                    num_speculative_tokens=length,
-                    model=None if native else drafter.name,
-                    revision=None if native or drafter.local else drafter.revision,
-                    draft_tensor_parallel_size=job.draft_tensor_parallel_size,
-                    enable_adaptive_verification=on,
-                    parallel_drafting=parallel_drafting,
-                )
-            ),
-            role=ServerRole(
-                optional=on,
-                baseline=compared.first,
-                baseline_fallback=compared.fallback,
-            ),
+            name=_drafter_name(length, lengths, on if on_the_table else None),
+            configuration=ServerConfiguration(speculative=spec),
+            role=compared.role(optional=on),
             acceptance=Mode.ACCEPTANCE in modes and not on,
             speedup=speedup,
         )
@@ -137,6 +126,29 @@ def conditions(
         decisions=(*compared.decisions, *_adaptive_decision(job, adaptive, on_the_table)),
         findings=tuple(findings),
         unavailable=tuple(unavailable),
+    )
+
+
+def _speculative(
+    job: EvaluationJob,
+    method: SpeculativeMethod,
+    parallel_drafting: bool,
+    length: int,
+    drafter: Checkpoint,
+    verifier: Checkpoint,
+) -> Speculative:
+    """How the drafter drafts, without adaptive verification.
+
+    A head that is part of the served model is read from there; one of its own has to be named.
+    """
+    native = method is SpeculativeMethod.MTP and drafter.name == verifier.name
+    return Speculative(
+        method=method,
+        num_speculative_tokens=length,
+        model=None if native else drafter.name,
+        revision=None if native or drafter.local else drafter.revision,
+        draft_tensor_parallel_size=job.draft_tensor_parallel_size,
+        parallel_drafting=parallel_drafting,
     )
 
 

@@ -64,31 +64,33 @@ def load_arguments(
     """
     return (
         "profile",
-        *("--model", model),
-        *("--url", url),
-        *("--endpoint-type", "chat"),
-        "--streaming",
+        *("--model", model, "--url", url),
+        *("--endpoint-type", "chat", "--streaming"),
         *("--tokenizer", tokenizer),
         *(("--tokenizer-revision", tokenizer_revision) if tokenizer_revision else ()),
         "--use-server-token-count",
         "--per-chunk-usage",
-        *("--input-file", f"{INPUTS}/{prompts}.jsonl"),
-        *("--custom-dataset-type", aiperf_format),
-        # A trace without this flag replays its timestamps instead of holding a concurrency.
-        *(("--no-fixed-schedule",) if aiperf_format == "mooncake_trace" else ()),
-        *("--dataset-sampling-strategy", "sequential"),
+        *_rows(prompts, aiperf_format),
         *("--request-count", str(requests)),
         *_time_limit(duration_s, load),
         *("--concurrency", str(concurrency)),
         *("--random-seed", str(load.random_seed)),
         *("--extra-inputs", extra_inputs(sampling, output_tokens, ignore_eos)),
         *("--request-timeout-seconds", _number(load.request_timeout_s)),
-        *("--export-level", "records"),
-        *("--artifact-dir", EXPORTS),
-        *("--ui", "none"),
-        "--no-gpu-telemetry",
+        *("--export-level", "records", "--artifact-dir", EXPORTS),
+        *("--ui", "none", "--no-gpu-telemetry"),
         *("--workers-max", str(load.workers)),
         *("--record-processors", "1"),
+    )
+
+
+def _rows(prompts: str, aiperf_format: str) -> tuple[str, ...]:
+    return (
+        *("--input-file", f"{INPUTS}/{prompts}.jsonl"),
+        *("--custom-dataset-type", aiperf_format),
+        # A trace without this flag replays its timestamps instead of holding a concurrency.
+        *(("--no-fixed-schedule",) if aiperf_format == "mooncake_trace" else ()),
+        *("--dataset-sampling-strategy", "sequential"),
     )
 
 

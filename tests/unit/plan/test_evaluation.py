@@ -35,12 +35,24 @@ from runner.plan.inputs import PromptInput
 
 from .conftest import FACTS, HOST
 
-KNOWN = ("--dtype", "--per-request-spec-decode-metrics", "--enable-prefix-caching")
+NEEDED = (
+    "--dtype",
+    "--host",
+    "--max-model-len",
+    "--max-num-batched-tokens",
+    "--max-num-seqs",
+    "--port",
+    "--seed",
+    "--served-model-name",
+    "--speculative-config",
+    "--tensor-parallel-size",
+)
+DISPENSABLE = ("--enable-prefix-caching", "--enable-prompt-tokens-details", "--generation-config")
 CAPABLE = ImageCapabilities(
     digest="sha256:a",
     probed_at="2026-12-01T00:00:00+00:00",
     vllm_version="0.32.0",
-    flags=(*KNOWN, "--enable-prompt-tokens-details", "--no-async-scheduling"),
+    flags=(*NEEDED, *DISPENSABLE, "--async-scheduling", "--per-request-spec-decode-metrics"),
     methods=("ngram", "eagle3", "mtp", "draft_model", "dspark", "medusa"),
     speculative_fields=(
         "method",
@@ -54,7 +66,7 @@ CAPABLE = ImageCapabilities(
 OLD = CAPABLE.model_copy(
     update={
         "vllm_version": "0.26.0",
-        "flags": ("--dtype", "--enable-prefix-caching", "--enable-prompt-tokens-details"),
+        "flags": (*NEEDED, *DISPENSABLE),
         "speculative_fields": ("method", "model", "num_speculative_tokens"),
     }
 )
