@@ -16,6 +16,7 @@ from runner.client.fleet import Fleet
 from runner.client.pace import pace_of
 from runner.client.sources import PlanSources
 from runner.datasets.cache import DatasetCache
+from runner.datasets.mrcr import bin_of
 from runner.datasets.subset import subset
 from runner.datasets.tokens import TokenCounter
 from runner.errors import RunnerError, SpecError, UsageError
@@ -222,7 +223,9 @@ class Evaluator:
             PromptInput(
                 name=chosen.prompts,
                 sha256=hashlib.sha256(data).hexdigest(),
-                rows=tuple(_planned(prompts, counter, self.job.sampling.thinking)),
+                rows=tuple(
+                    _planned(prompts, dataset.record.name, counter, self.job.sampling.thinking)
+                ),
                 source=record.source,
                 aiperf_format=prompts.aiperf_format.value,
                 output_tokens=chosen.output_tokens,
@@ -254,7 +257,8 @@ class Evaluator:
             if self.launch:
                 raise
             step = problem.next_step or f"runner datasets fetch {name}"
-            finding = error("datasets", problem.what, step)
+            told = problem.problems[:3] if isinstance(problem, SpecError) else ()
+            finding = error("datasets", "; ".join(told) or problem.what, step)
             if finding not in self._findings:
                 self._findings.append(finding)
             return None
@@ -298,7 +302,7 @@ def is_file(name: str) -> bool:
 
 
 def _planned(
-    prompts: PromptRows, counter: TokenCounter | None, thinking: bool | None
+    prompts: PromptRows, dataset: str, counter: TokenCounter | None, thinking: bool | None
 ) -> Iterable[PlannedRow]:
     counts: Sequence[int | None]
     if counter is None:
@@ -306,7 +310,11 @@ def _planned(
     else:
         counts = [found.tokens for found in counter.count_rows(prompts, thinking=thinking)]
     for row, tokens in zip(prompts.rows, counts, strict=True):
-        yield PlannedRow(id=row.id, turns=row.turns, category=row.category, prompt_tokens=tokens)
+        category = row.category
+        if category is None and tokens is not None and dataset.startswith("mrcr"):
+            # the public rows are grouped by length, which is known with the served tokenizer only
+            category = bin_of(tokens)
+        yield PlannedRow(id=row.id, turns=row.turns, category=category, prompt_tokens=tokens)
 
 
 def _absent(chosen: ChosenSet) -> PromptInput:
