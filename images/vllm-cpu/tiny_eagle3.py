@@ -5,7 +5,7 @@
 
 One Llama layer over the verifier's hidden states. Trained, it learns to say what the verifier
 itself would say next, on the verifier's own answers to pieces of Python's standard library, put to
-it as a chat: about two minutes on two cores. Untrained, its weights are random and no
+it as a chat: two to four minutes on two cores. Untrained, its weights are random and no
 draft of it is ever accepted; with the trained one, that makes two known answers for tests. The
 verifier is written into the configuration under its own path, or under --verifier-name.
 """
