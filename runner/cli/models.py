@@ -70,7 +70,7 @@ def eagle3(
         bool, typer.Option("--untrained", help="Random weights: no draft is ever accepted.")
     ] = False,
 ) -> None:
-    """Make a tiny EAGLE3 drafter (two to four minutes), in the format of the speculators library."""
+    """Make a tiny EAGLE3 drafter in the speculators format; it takes two to four minutes."""
     from runner.images.tiny import eagle3_recipe
 
     _make(context, host, target, eagle3_recipe(verifier, untrained=untrained))
