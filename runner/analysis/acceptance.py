@@ -104,7 +104,7 @@ class AcceptancePool:
             length=(self.steps + self.accepted) / self.steps if self.steps else None,
             rate=self.accepted / self.drafted if self.drafted else None,
             positions=tuple(reached / self.steps for reached in positions),
-            conditional=_conditional(self.steps, positions),
+            conditional=conditional_rates(self.steps, positions),
             coverage=self._per_decode_step(self.steps),
             tokens_per_step=self._per_decode_step(self.decode_tokens),
         )
@@ -157,7 +157,9 @@ def decode_steps(completion_tokens: int, spec: SpecRecord) -> tuple[int, int]:
     return max(least, spec.steps), max(least + cut, spec.steps)
 
 
-def _conditional(steps: int, reached: tuple[int, ...]) -> tuple[float | None, ...]:
+def conditional_rates(steps: int, reached: tuple[int, ...]) -> tuple[float | None, ...]:
+    """Share of the steps that accepted a position among those that accepted the one before; None
+    where none did. `reached` counts steps by position."""
     before = (steps, *reached)
     return tuple(now / then if then else None for then, now in zip(before, reached, strict=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from runner.analysis.acceptance import Acceptance, AcceptancePool
+from runner.analysis.acceptance import Acceptance, AcceptancePool, conditional_rates
 from runner.analysis.prometheus import (
     ACCEPTED_PER_POSITION,
     ACCEPTED_TOKENS,
@@ -47,7 +47,6 @@ class CounterPool:
             records: of the same cells, for the counts of requests.
         """
         reached = tuple(self.positions[position] for position in sorted(self.positions))
-        before = (self.drafts, *reached)
         return Acceptance(
             requests=records.requests,
             errors=records.errors,
@@ -59,9 +58,7 @@ class CounterPool:
             length=(self.drafts + self.accepted) / self.drafts if self.drafts else None,
             rate=self.accepted / self.drafted if self.drafted else None,
             positions=tuple(count / self.drafts for count in reached) if self.drafts else (),
-            conditional=tuple(
-                now / then if then else None for then, now in zip(before, reached, strict=False)
-            ),
+            conditional=conditional_rates(self.drafts, reached),
             coverage=None,
             tokens_per_step=None,
         )

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -156,6 +157,7 @@ def differences(baseline: Settings, other: Settings) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda one: (one.setting != SPECULATION, one.why is not None)))
 
 
+@lru_cache(maxsize=1)
 def server_differences(run: MeasuredRun) -> tuple[ServerDifferences, ...]:
     """Each configuration in the figures against its baseline, where that is in the figures too."""
     attempts: dict[str, set[int]] = {}

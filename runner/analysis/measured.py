@@ -63,9 +63,10 @@ class MeasuredAttempt:
         return next((f for f in (*self.speed, *self.acceptance) if f.metric == metric), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """A run as it lies on disk; `attempts` in the order of the plan, then by number."""
+    """A run as it lay on disk when it was measured; `attempts` in the order of the plan, then by
+    number. Measured again, it is another object."""
 
     root: Path
     plan: Plan

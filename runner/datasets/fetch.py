@@ -12,7 +12,8 @@ from runner.datasets.cache import DatasetCache
 from runner.datasets.catalogue import CATALOGUE, GENERATED
 from runner.datasets.entries import Entry, PackageSource
 from runner.datasets.hub import fetch_files, fetch_hub
-from runner.datasets.packages import Fetched, fetch_package
+from runner.datasets.packages import fetch_package
+from runner.datasets.rows import Fetched
 from runner.datasets.shipped import SHIPPED
 from runner.datasets.tokens import TokenCounter
 from runner.errors import SpecError
@@ -57,19 +58,22 @@ def fetch_dataset(
 
 
 def keep_shipped(cache: DatasetCache, name: str) -> DatasetRecord:
-    """Put a set of the project into the cache.
+    """Put a set of the project into the cache, unless it is there as it is now.
 
     Raises:
         SpecError: its file is not there.
     """
     shipped = next(item for item in SHIPPED if item.name == name)
+    known, revision = cache.record(name), shipped.revision()
+    if known is not None and known.revision == revision:
+        return known
     return cache.put(
         fetch_files(name, [shipped.path]).rows,
         name=name,
         title=shipped.title,
         kind=shipped.kind,
         source=shipped.source,
-        revision=shipped.revision(),
+        revision=revision,
         licence=shipped.licence,
     )
 

