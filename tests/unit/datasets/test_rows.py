@@ -9,7 +9,7 @@ from runner.errors import SpecError
 
 
 def test_a_line_separator_inside_a_text_ends_no_row() -> None:
-    lines = '{"text": "a\u2028b"}\n\n{"text": "c"}\r\n'.split("\n")
+    lines = ['{"text": "a\u2028b"}', "", '{"text": "c"}\r', ""]
     assert [row["text"] for row in json_rows(lines, "x")] == ["a\u2028b", "c"]
 
 
