@@ -69,7 +69,7 @@ class RequestRecord(msgspec.Struct, frozen=True, gc=False):
     """One measured request; `id` and `turn` are its identity in the plan.
 
     `chunks` are socket reads of the response, `stream_gaps` the gaps between streamed pieces:
-    one per decode step of an undisturbed stream.
+    one per decode step of an undisturbed stream. `credit_ns` is when the load was to send it.
     """
 
     id: str
@@ -85,6 +85,7 @@ class RequestRecord(msgspec.Struct, frozen=True, gc=False):
     error: ErrorRecord | None
     was_cancelled: bool
     spec: SpecRecord | None
+    credit_ns: int | None = None
 
     @property
     def itl_ms(self) -> float | None:
@@ -127,6 +128,7 @@ class _Metadata(msgspec.Struct, gc=False):
     turn_index: int = 0
     request_start_ns: int = 0
     request_end_ns: int = 0
+    credit_issued_ns: int | None = None
     benchmark_phase: str = MEASURED_PHASE
     was_cancelled: bool = False
 
@@ -204,6 +206,7 @@ def _record(line: _Line) -> RequestRecord:
         line.error,
         metadata.was_cancelled,
         line.spec_decode_acceptance,
+        metadata.credit_issued_ns,
     )
 
 
