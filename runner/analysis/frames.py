@@ -13,7 +13,10 @@ from runner.analysis.pairing import throughput_ratios
 from runner.analysis.pooling import pool_acceptance
 
 _AXES = ["configuration", "prompts", "concurrency", "repeat", "cell", "attempt"]
-_FIGURE = ["metric", "position", "statistic", "unit", "value", "low", "high", "unavailable"]
+_FIGURE = [
+    *("metric", "position", "statistic", "unit", "value", "low", "high"),
+    *("interval_low", "interval_high", "interval_method", "unavailable"),
+]
 _COUNTS = ["planned", "recorded", "good", "errors", "cancelled", "empty", "torn_lines"]
 
 CELL_COLUMNS = [
@@ -68,7 +71,7 @@ def build_frames(run: MeasuredRun) -> RunFrames:
                     "configuration": pooled.configuration,
                     "prompts": pooled.prompts,
                     "paths": " ".join(pooled.paths),
-                    **asdict(figure),
+                    **_figure(figure),
                 }
                 for pooled in pool_acceptance(run.attempts)
                 for figure in pooled.measurements
@@ -98,7 +101,13 @@ def _axes(attempt: MeasuredAttempt) -> dict[str, object]:
 
 
 def _figure_row(attempt: MeasuredAttempt, figure: Measurement) -> dict[str, object]:
-    return {**_axes(attempt), **asdict(figure)}
+    return {**_axes(attempt), **_figure(figure)}
+
+
+def _figure(figure: Measurement) -> dict[str, object]:
+    row = asdict(figure)
+    interval = row.pop("interval") or dict.fromkeys(("low", "high", "method"))
+    return row | {f"interval_{name}": value for name, value in interval.items()}
 
 
 def _cell_row(attempt: MeasuredAttempt) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +16,7 @@ from runner.analysis.measurements import (
     speed_measurements,
 )
 from runner.analysis.records import FILE_NAME, read_records
+from runner.analysis.requests import RequestColumns
 from runner.analysis.speed import SpeedPool
 from runner.errors import ArtifactError
 from runner.journal.replay import RunState, WorkState, derive, replay
@@ -49,6 +50,8 @@ class MeasuredAttempt:
     checks: tuple[Check, ...] = ()
     included: bool = False
     pool: AcceptancePool = field(default_factory=AcceptancePool)
+    categories: Mapping[str, AcceptancePool] = field(default_factory=dict)
+    requests: RequestColumns = field(default_factory=RequestColumns)
     counted: CounterPool | None = None
     acceptance: tuple[Measurement, ...] = ()
     speed: tuple[Measurement, ...] = ()
@@ -222,10 +225,16 @@ def _measured(
     root: Path, cell: CellPlan, server: ServerPlan, result: CellResult
 ) -> MeasuredAttempt:
     layout = _LAYOUT.attempt(cell.id, result.attempt)
-    pool, speed = AcceptancePool(), SpeedPool()
+    pool, speed, requests = AcceptancePool(), SpeedPool(), RequestColumns()
+    category_of = {row.id: row.category for row in cell.rows if row.category is not None}
+    categories: dict[str, AcceptancePool] = {}
     for record in read_records(root / layout.exports / FILE_NAME):
         pool.add(record)
         speed.add(record)
+        requests.add(record)
+        category = category_of.get(record.id)
+        if category is not None:
+            categories.setdefault(category, AcceptancePool()).add(record)
     if result.counts is not None and speed.requests != result.counts.good:
         raise ArtifactError(
             f"the records hold {speed.requests} good requests, the verdict on them saw "
@@ -254,6 +263,8 @@ def _measured(
         checks=result.checks,
         included=True,
         pool=pool,
+        categories=categories,
+        requests=requests,
         counted=counters,
         acceptance=acceptance,
         speed=speed_measurements(speed.speed()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from runner.analysis.acceptance import Acceptance, Bounded
+from runner.analysis.interval import Interval
 from runner.analysis.speed import Distribution, Speed
 
 OVER_DRAFTED_STEPS = "pooled over drafted steps"
@@ -17,7 +18,8 @@ NOT_COUNTED = "a server's counters don't tell steps that had no draft"
 class Measurement:
     """One figure. Exactly one of `value` and `unavailable` is set.
 
-    `position` counts draft positions from 1; `low` and `high` bound a value that is not exact.
+    `position` counts draft positions from 1; `low` and `high` bound a value that is not exact,
+    `interval` says how sure it is.
     """
 
     metric: str
@@ -28,6 +30,7 @@ class Measurement:
     position: int | None = None
     low: float | None = None
     high: float | None = None
+    interval: Interval | None = None
 
 
 def acceptance_measurements(

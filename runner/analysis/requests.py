@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import nan
+from math import isnan, nan
 
 from runner.analysis.records import Outcome, RequestRecord
 
@@ -84,7 +84,7 @@ class RequestColumns:
         """(latency - TTFT) / (output tokens - 1) of one request; None where it has none."""
         tokens = self.output_tokens[index]
         value = self.latency_ms[index] - self.ttft_ms[index]
-        return None if tokens < 2 or value != value else value / (tokens - 1)
+        return None if tokens < 2 or isnan(value) else value / (tokens - 1)
 
     def by_row(self) -> Mapping[str, list[int]]:
         """Places of each conversation."""

@@ -58,13 +58,15 @@ class MissingInput(UsageError):
 
 @dataclass(frozen=True)
 class Resolved:
-    """What planning goes on with. `jsonl` has prompt set -> what is uploaded."""
+    """What planning goes on with. `jsonl` has prompt set -> what is sent, `answers` what good
+    answers hold."""
 
     job: MatrixJob
     prompts: tuple[PromptInput, ...]
     jsonl: Mapping[str, bytes]
     facts: HostFacts
     evaluation: Evaluation | None = None
+    answers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -111,6 +113,7 @@ class Evaluator:
         sets = chosen_sets(job)
         chosen = {item.prompts: self._rows(item, counter) for item in sets}
         jsonl = {item.prompts: chosen[item.prompts][1] for item in sets}
+        answers = {item.prompts: chosen[item.prompts][2] for item in sets}
         prompts = tuple(chosen[item.prompts][0] for item in sets)
         job = job.model_copy(update={"name": job.name or _name_of(job.drafter)})
         inputs = EvaluationInputs(
@@ -136,6 +139,7 @@ class Evaluator:
             job=resolution.job,
             prompts=prompts,
             jsonl=jsonl,
+            answers=answers,
             facts=facts,
             evaluation=_with_findings(evaluation, findings),
         )
@@ -210,11 +214,14 @@ class Evaluator:
             self.progress(f"prompts can't be counted with the tokenizer of {name}: {problem.what}")
             return None
 
-    def _rows(self, chosen: ChosenSet, counter: TokenCounter | None) -> tuple[PromptInput, bytes]:
-        """The rows of one dataset that one mode measures, and what is uploaded of them."""
+    def _rows(
+        self, chosen: ChosenSet, counter: TokenCounter | None
+    ) -> tuple[PromptInput, bytes, bytes]:
+        """The rows of one dataset that one mode measures, and what is uploaded of them: what the
+        load sends, and the good answers."""
         dataset = self._dataset(chosen.dataset, counter)
         if dataset is None:
-            return _absent(chosen), b""
+            return _absent(chosen), b"", b""
         rows, selection = subset(dataset.rows.rows, chosen.rows, chosen.seed)
         prompts = PromptRows(chosen.prompts, dataset.rows.aiperf_format, tuple(rows))
         data = prompts.jsonl(chosen.output_tokens)
@@ -238,6 +245,7 @@ class Evaluator:
                 restricted=record.restricted,
             ),
             data,
+            prompts.answers(),
         )
 
     def _dataset(self, name: str, counter: TokenCounter | None) -> LoadedDataset | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -35,7 +35,7 @@ from runner.specfile import Override
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan and what is uploaded beside it. `prompts` has set name -> JSONL.
+    """A plan and what is uploaded beside it. `prompts` and `answers` have set name -> JSONL.
 
     `job` is the matrix job that the plan was made from; an evaluation is resolved to one.
     """
@@ -45,6 +45,7 @@ class Prepared:
     facts: HostFacts
     job: MatrixJob
     prompts: Mapping[str, bytes]
+    answers: Mapping[str, bytes] = field(default_factory=dict)
 
     def secret_values(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Values of the plan's secrets; UsageError when a variable is unset or empty."""
@@ -132,7 +133,8 @@ def prepare_plan(
     except SpecError as error:
         raise loaded.located(error) from error
     used = {item.name: resolved.jsonl[item.name] for item in plan.prompts}
-    return Prepared(plan, host, facts, resolved.job, used)
+    answers = {name: data for name, data in resolved.answers.items() if name in used and data}
+    return Prepared(plan, host, facts, resolved.job, used, answers)
 
 
 def _capabilities(
@@ -173,7 +175,8 @@ def _matrix(
     jsonl = {name: rows[name].jsonl(item.output_tokens) for name, item in job.prompts.items()}
     facts = recorded or _asked(fleet, host, job, progress)
     prompts = tuple(_prompt_input(job, rows[name], jsonl[name]) for name in rows)
-    return Resolved(job, prompts, jsonl, facts)
+    answers = {name: rows[name].answers() for name in rows}
+    return Resolved(job, prompts, jsonl, facts, answers=answers)
 
 
 def _prompt_input(job: MatrixJob, rows: PromptRows, data: bytes) -> PromptInput:

@@ -102,6 +102,8 @@ def upload(connection: Connection, prepared: Prepared) -> RunRef:
         )
     for name, data in prepared.prompts.items():
         connection.put(str(layout.prompts(name)), data)
+    for name, data in prepared.answers.items():
+        connection.put(str(layout.answers(name)), data)
     connection.put(str(layout.host), prepared.facts.model_dump_json(indent=1).encode() + b"\n")
     connection.put(str(layout.plan), plan.model_dump_json(indent=1).encode() + b"\n")
     return ref

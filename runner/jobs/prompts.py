@@ -70,6 +70,13 @@ class PromptRows:
                  for row in self.rows)  # fmt: skip
         return "".join(lines).encode()
 
+    def answers(self) -> bytes:
+        """What a good answer to each row holds: one line a row that has one; empty without any."""
+        known = ((row.id, row.answer) for row in self.rows if row.answer is not None)
+        lines = (json.dumps({"session_id": name, "answer": answer}, ensure_ascii=False) + "\n"
+                 for name, answer in known)  # fmt: skip
+        return "".join(lines).encode()
+
     def _record(self, row: PromptRow, output_tokens: int) -> dict[str, Any]:
         if self.aiperf_format is AIPerfFormat.MULTI_TURN:
             # AIPerf takes the limit from each turn; one beside `turns` is ignored without a word

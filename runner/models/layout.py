@@ -125,7 +125,7 @@ class RunLayout:
 
     @property
     def inputs(self) -> PurePosixPath:
-        """Prompt files, one `<name>.jsonl` per prompt set."""
+        """Prompt files, one `<name>.jsonl` per prompt set, and its answers where it has some."""
         return self.root / "inputs"
 
     @property
@@ -148,6 +148,10 @@ class RunLayout:
     def prompts(self, name: str) -> PurePosixPath:
         """The rows of one prompt set."""
         return self.inputs / f"{name}.jsonl"
+
+    def answers(self, name: str) -> PurePosixPath:
+        """What good answers to the rows of one prompt set hold; never sent to a server."""
+        return self.inputs / f"{name}.answers.jsonl"
 
     def attempt(self, cell: str, number: int | str) -> AttemptLayout:
         """Folder of attempt `number` (from 1, or a plan's placeholder for it) of a cell."""

@@ -77,7 +77,7 @@ def load_arguments(
         *("--random-seed", str(load.random_seed)),
         *("--extra-inputs", extra_inputs(sampling, output_tokens, ignore_eos)),
         *("--request-timeout-seconds", _number(load.request_timeout_s)),
-        *("--export-level", "records", "--artifact-dir", EXPORTS),
+        *("--export-level", "records", "--export-outputs-json", "--artifact-dir", EXPORTS),
         *("--ui", "none", "--no-gpu-telemetry"),
         *("--workers-max", str(load.workers)),
         *("--record-processors", "1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from runner.analysis.measurements import Measurement
@@ -24,6 +25,8 @@ def figure_json(figure: Measurement, paths: Sequence[str]) -> Json:
     }
     if figure.low is not None and figure.high is not None:
         result |= {"low": figure.low, "high": figure.high}
+    if figure.interval is not None:
+        result["interval"] = asdict(figure.interval)
     if len(paths) == 1:
         return result | {"cell": paths[0]}
     return result | {"cells": list(paths)}

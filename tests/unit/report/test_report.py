@@ -141,6 +141,7 @@ def test_summary_of_a_perfect_drafter_is_exact(report: ReportPaths) -> None:
         "value": 4.0,
         "unit": "tokens per step",
         "statistic": "pooled over drafted steps",
+        "interval": {"low": 4.0, "high": 4.0, "method": "bootstrap over 40 rows"},
         "cell": "cells/twin-code-c4-r1/attempt-1",
     }
     assert twin["figures"]["draft_acceptance_rate"]["value"] == 1.0
