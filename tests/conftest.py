@@ -1,3 +1,8 @@
 """Fixtures that every test may ask for."""
 
-pytest_plugins = ["tests.fixtures.engine", "tests.fixtures.run_folder", "tests.fixtures.sshd"]
+pytest_plugins = [
+    "tests.fixtures.browser",
+    "tests.fixtures.engine",
+    "tests.fixtures.run_folder",
+    "tests.fixtures.sshd",
+]

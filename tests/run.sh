@@ -11,6 +11,8 @@ command -v docker >/dev/null || needed+=(docker.io)
 command -v iptables >/dev/null || needed+=(iptables)
 command -v debootstrap >/dev/null || needed+=(debootstrap)
 [ -x /usr/sbin/sshd ] || needed+=(openssh-server)
+command -v chromium >/dev/null || needed+=(chromium)
+command -v chromedriver >/dev/null || needed+=(chromium-driver)
 command -v ssh-keygen >/dev/null || needed+=(openssh-client)
 python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=(python3-venv)
 if [ ${#needed[@]} -gt 0 ]; then

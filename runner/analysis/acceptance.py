@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from runner.analysis.records import Outcome, RequestRecord, SpecRecord
@@ -66,27 +66,53 @@ class AcceptancePool:
 
     def add(self, record: RequestRecord) -> None:
         """Take one request in; only a good one with speculative figures enters the sums."""
-        if record.outcome is not Outcome.GOOD:
+        if record.good:
+            self.add_good((record,))
+        else:
             self.errors += record.outcome is not Outcome.CANCELLED
-            return
-        if record.spec is None:
-            self.missing += 1
-            return
-        spec = record.spec
-        self.requests += 1
-        self.steps += spec.steps
-        self.accepted += spec.accepted
-        self.drafted += spec.drafted
-        for accepted, count in spec.histogram.items():
-            self.histogram[accepted] += count
-        if spec.num_spec_tokens is not None:
-            self.ks[spec.num_spec_tokens] += 1
-        self._add_decode_steps(record, spec)
+
+    def add_good(self, records: Sequence[RequestRecord]) -> None:
+        """Take in requests that are known to be good; many at a time cost least."""
+        found = [(record, spec) for record in records if (spec := record.spec) is not None]
+        specs = [spec for _, spec in found]
+        self.missing += len(records) - len(found)
+        self.requests += len(found)
+        self.steps += sum([spec.steps for spec in specs])
+        self.accepted += sum([spec.accepted for spec in specs])
+        self.drafted += sum([spec.drafted for spec in specs])
+        self.ks.update([k for spec in specs if (k := spec.num_spec_tokens) is not None])
+        histogram = dict[int, int]()
+        known = histogram.get
+        decoded = lows = highs = seen = unseen = 0
+        for record, spec in found:
+            for accepted, count in spec.histogram.items():
+                histogram[accepted] = known(accepted, 0) + count
+            tokens = spec.completion_tokens or record.output_tokens or 1
+            low, high = decode_steps(tokens, spec)
+            decoded += tokens - 1
+            lows += low
+            highs += high
+            gaps = record.stream_gaps
+            if gaps is not None and low <= gaps <= high:
+                seen += gaps
+            else:
+                unseen += 1
+        self.histogram.update(histogram)
+        self.decode_tokens += decoded
+        self.decode_steps_low += lows
+        self.decode_steps_high += highs
+        self.decode_steps_seen += seen
+        self.unseen += unseen
 
     def merge(self, other: AcceptancePool) -> None:
         """Take in what another pool holds."""
         for name in self.__dataclass_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            own = getattr(self, name)
+            if isinstance(own, Counter):
+                # unlike a sum of counters, this keeps what was counted zero times
+                own.update(getattr(other, name))
+            else:
+                setattr(self, name, own + getattr(other, name))
 
     def acceptance(self) -> Acceptance:
         """The figures of everything taken in so far."""
@@ -108,17 +134,6 @@ class AcceptancePool:
             coverage=self._per_decode_step(self.steps),
             tokens_per_step=self._per_decode_step(self.decode_tokens),
         )
-
-    def _add_decode_steps(self, record: RequestRecord, spec: SpecRecord) -> None:
-        tokens = spec.completion_tokens or record.output_tokens or 1
-        low, high = decode_steps(tokens, spec)
-        self.decode_tokens += tokens - 1
-        self.decode_steps_low += low
-        self.decode_steps_high += high
-        if record.stream_gaps is not None and low <= record.stream_gaps <= high:
-            self.decode_steps_seen += record.stream_gaps
-        else:
-            self.unseen += 1
 
     def _reached(self, k: int | None) -> tuple[int, ...]:
         if not self.steps or self.histogram.total() != self.steps:
@@ -149,12 +164,12 @@ def decode_steps(completion_tokens: int, spec: SpecRecord) -> tuple[int, int]:
     steps = completion - 1 - accepted and emitted. Drafts that were accepted in the last step and
     cut off by the token limit count as accepted, hence the bounds.
     """
-    if spec.per_step_accepted is not None:
-        cut = spec.per_step_accepted[-1] if spec.per_step_accepted else 0
-    else:
+    cut, steps = spec.accepted_last, spec.steps
+    if cut is None:
         cut = max((accepted for accepted, count in spec.histogram.items() if count), default=0)
     least = completion_tokens - 1 - spec.accepted
-    return max(least, spec.steps), max(least + cut, spec.steps)
+    most = least + cut
+    return least if least > steps else steps, most if most > steps else steps
 
 
 def conditional_rates(steps: int, reached: tuple[int, ...]) -> tuple[float | None, ...]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from runner.analysis.measured import MeasuredRun
-from runner.models.layout import RunLayout, ServerLayout
+from runner.analysis.settings import (
+    ABSENT,
+    SPECULATION,
+    Settings,
+    settings_in_logs,
+    told_settings,
+)
+from runner.models.layout import RunLayout
 from runner.models.plan import ServerPlan
 
-Settings = Mapping[str, str]
-
-ABSENT = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
-SPECULATION = "speculative_config"
 BY_PLAN = "set by the job or the plan"
 
 _LAYOUT = RunLayout(PurePosixPath())
@@ -27,19 +27,6 @@ _NAMED = 3
 # what a job sets on a baseline to make it equal to a drafter that vLLM treats so by itself
 _MATCHING = frozenset({"environment VLLM_USE_V2_MODEL_RUNNER"})
 _NO_ASYNC = "--no-async-scheduling"
-_STARTED = "Application startup complete"
-_RUNNERS = (
-    (re.compile(r"using the V1 model runner instead"), "V1"),
-    (re.compile(r"Using V2 Model Runner"), "V2"),
-)
-_ATTENTION = re.compile(r"Using (\S+) attention backend out of")
-
-# Names, addresses and numbers of one server process: equal servers differ in them.
-_IDENTITY = re.compile(
-    r"instance_id|model_config\.served_model_name|.*_(ip|port|port_list)|(.*\.)?_[^.]*"
-)
-# Of a server's own speculative settings the few that say what drafts.
-_SPECULATIVE = ("method", "num_speculative_tokens", "model", "enable_adaptive_verification")
 _MEMORY = "memory left for the KV cache; a drafter takes some of it"
 _GRAPHS = "vLLM fits its graphs to k + 1 tokens for each request"
 WHY: Mapping[str, str] = {
@@ -104,33 +91,6 @@ class ServerDifferences:
         return f"not comparable: {'; '.join(shown)}{more}"
 
 
-def effective_settings(info: Mapping[str, Any]) -> Settings:
-    """The answer of `/server_info` as flat settings, without what names one server process."""
-    config = info.get("vllm_config")
-    found = dict(config) if isinstance(config, Mapping) else {}
-    speculative = found.pop(SPECULATION, None)
-    settings = {key: _text(value) for key, value in _flat(found) if not _IDENTITY.fullmatch(key)}
-    return {**settings, SPECULATION: _speculation(speculative)}
-
-
-def logged_settings(lines: Iterable[str]) -> Settings:
-    """Model runner and attention backends, as the log of a starting server names them."""
-    runner, backends = None, dict[str, None]()
-    for line in lines:
-        if _STARTED in line:
-            break
-        runner = next((name for words, name in _RUNNERS if words.search(line)), runner)
-        if found := _ATTENTION.search(line):
-            backends[found[1]] = None
-    first, *more = [*backends] or [""]
-    settings = {
-        "model runner": runner,
-        "attention backend": first,
-        "attention backend of the drafter": ", ".join(more),
-    }
-    return {key: value for key, value in settings.items() if value}
-
-
 def planned_settings(server: ServerPlan, baseline: ServerPlan) -> tuple[Settings, Settings]:
     """Environment and own arguments of a server and of its baseline."""
     ours, theirs = _arguments(server), _arguments(baseline)
@@ -186,8 +146,8 @@ def _compare(
 ) -> ServerDifferences:
     ours = [_LAYOUT.server(server.id, number) for number in numbers]
     theirs = [_LAYOUT.server(baseline.id, number) for number in baseline_numbers]
-    told, told_baseline = _told(root, ours), _told(root, theirs)
-    logged, logged_baseline = _logged(root, ours), _logged(root, theirs)
+    told, told_baseline = told_settings(root, ours), told_settings(root, theirs)
+    logged, logged_baseline = settings_in_logs(root, ours), settings_in_logs(root, theirs)
     planned, planned_baseline = planned_settings(server, baseline)
     mine, base = dict(planned), dict(planned_baseline)
     # what one side alone tells is no difference
@@ -208,41 +168,6 @@ def _compare(
         server=server.id,
         baseline_server=baseline.id,
     )
-
-
-def _told(root: Path, layouts: Iterable[ServerLayout]) -> Settings | None:
-    """Settings of all attempts of a server; None when one of them kept no answer."""
-    found = []
-    for layout in layouts:
-        try:
-            info = json.loads((root / layout.server_info).read_bytes())
-        except (OSError, ValueError):
-            return None
-        if not isinstance(info, Mapping) or "vllm_config" not in info:
-            return None
-        found.append(effective_settings(info))
-    return _merged(found)
-
-
-def _logged(root: Path, layouts: Iterable[ServerLayout]) -> Settings | None:
-    """What the logs of all attempts of a server name; None when one of them was not kept."""
-    found = []
-    for layout in layouts:
-        try:
-            with (root / layout.log).open(encoding="utf-8", errors="replace") as lines:
-                found.append(logged_settings(lines))
-        except OSError:
-            return None
-    return _merged(found)
-
-
-def _merged(found: Sequence[Settings]) -> Settings:
-    """One value for each setting; servers that were started anew with another show them all."""
-    keys = dict.fromkeys(key for settings in found for key in settings)
-    return {
-        key: " / ".join(dict.fromkeys(settings.get(key, ABSENT) for settings in found))
-        for key in keys
-    }
 
 
 def _arguments(server: ServerPlan) -> tuple[str, ...]:
@@ -274,25 +199,6 @@ def _why(setting: str) -> str | None:
     if setting == "arguments" or setting.startswith("environment "):
         return BY_PLAN
     return WHY.get(setting)
-
-
-def _speculation(config: object) -> str:
-    if not isinstance(config, Mapping):
-        return "off"
-    shown = {key: config[key] for key in _SPECULATIVE if config.get(key)}
-    return ", ".join(f"{key} {value}" for key, value in shown.items())
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, child in value.items():
-            yield from _flat(child, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _cut(text: str) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
 from runner.analysis.acceptance import AcceptancePool
 from runner.analysis.counters import CounterPool, counted
+from runner.analysis.export import read_summary
+from runner.analysis.judging import judge, refusal
 from runner.analysis.measurements import (
     Measurement,
     acceptance_measurements,
     speed_measurements,
 )
+from runner.analysis.parallel import measure_records
 from runner.analysis.records import FILE_NAME, read_records
 from runner.analysis.requests import RequestColumns
-from runner.analysis.speed import SpeedPool
+from runner.analysis.speed import pool_columns
 from runner.errors import ArtifactError
 from runner.journal.replay import RunState, WorkState, derive, replay
 from runner.models.layout import AttemptLayout, RunLayout
@@ -31,11 +34,13 @@ _LAYOUT = RunLayout(PurePosixPath())
 
 @dataclass(frozen=True)
 class MeasuredAttempt:
-    """One attempt of a cell. Only an `included` one has figures.
+    """One attempt of a cell. Only an `included` one has figures: it succeeded, and no validity
+    rule refuses it.
 
     `path` is the attempt's folder relative to the run; `number` is 0 for a cell that never
-    started. `server_attempt` is the start of the server that it was measured on. `counted` is set
-    where acceptance comes from the server's counters.
+    started. `server_attempt` is the start of the server that it was measured on, `exit_code` that
+    of the load. `categories` holds the requests of each category of the prompt set apart. `counted`
+    is set where acceptance comes from the server's counters.
     """
 
     cell: CellPlan
@@ -46,6 +51,7 @@ class MeasuredAttempt:
     reason: Reason | None
     message: str
     server_attempt: int | None = None
+    exit_code: int | None = None
     counts: RequestCounts | None = None
     checks: tuple[Check, ...] = ()
     included: bool = False
@@ -216,6 +222,7 @@ def _left_out(cell: CellPlan, server: ServerPlan, result: CellResult) -> Measure
         status=result.status,
         reason=result.reason,
         message=message,
+        exit_code=result.load_exit_code,
         counts=result.counts,
         checks=result.checks,
     )
@@ -225,16 +232,12 @@ def _measured(
     root: Path, cell: CellPlan, server: ServerPlan, result: CellResult
 ) -> MeasuredAttempt:
     layout = _LAYOUT.attempt(cell.id, result.attempt)
-    pool, speed, requests = AcceptancePool(), SpeedPool(), RequestColumns()
-    category_of = {row.id: row.category for row in cell.rows if row.category is not None}
-    categories: dict[str, AcceptancePool] = {}
-    for record in read_records(root / layout.exports / FILE_NAME):
-        pool.add(record)
-        speed.add(record)
-        requests.add(record)
-        category = category_of.get(record.id)
-        if category is not None:
-            categories.setdefault(category, AcceptancePool()).add(record)
+    exports = root / layout.exports
+    summary = read_summary(exports)
+    version = summary.aiperf_version if summary is not None else None
+    pool, requests, *_ = measure_records(exports / FILE_NAME, version)
+    speed = pool_columns(requests)
+    categories = _categories(cell, exports, version)
     if result.counts is not None and speed.requests != result.counts.good:
         raise ArtifactError(
             f"the records hold {speed.requests} good requests, the verdict on them saw "
@@ -250,6 +253,14 @@ def _measured(
         acceptance = acceptance_measurements(counters.acceptance(pool), from_counters=True)
     else:
         acceptance = acceptance_measurements(pool.acceptance()) if speculative else ()
+    checks = judge(root, cell, server, layout, result.server_attempt, requests, pool)
+    refused = refusal(checks)
+    if refused is not None:
+        left_out = _left_out(cell, server, result)
+        message = f"refused by the rule {refused.name}: {refused.message}"
+        return replace(
+            left_out, reason=refused.reason, message=message, checks=(*result.checks, *checks)
+        )
     return MeasuredAttempt(
         cell=cell,
         server=server,
@@ -259,8 +270,9 @@ def _measured(
         reason=result.reason,
         message=result.message,
         server_attempt=result.server_attempt,
+        exit_code=result.load_exit_code,
         counts=result.counts,
-        checks=result.checks,
+        checks=(*result.checks, *checks),
         included=True,
         pool=pool,
         categories=categories,
@@ -269,6 +281,17 @@ def _measured(
         acceptance=acceptance,
         speed=speed_measurements(speed.speed()),
     )
+
+
+def _categories(cell: CellPlan, exports: Path, version: str | None) -> Mapping[str, AcceptancePool]:
+    """Requests by category of their rows; empty where the rows have none."""
+    category_of = {row.id: row.category for row in cell.rows if row.category is not None}
+    pools: dict[str, AcceptancePool] = {}
+    for record in read_records(exports / FILE_NAME, version) if category_of else ():
+        category = category_of.get(record.id)
+        if category is not None:
+            pools.setdefault(category, AcceptancePool()).add(record)
+    return pools
 
 
 def _counters(root: Path, layout: AttemptLayout) -> CounterPool | None:

@@ -10,6 +10,7 @@ from runner.analysis.counters import CounterPool
 from runner.analysis.measured import MeasuredAttempt
 from runner.analysis.measurements import Measurement, acceptance_measurements
 from runner.analysis.resampling import acceptance_sums, ratio_interval
+from runner.analysis.spread import Spread, spread_of
 from runner.models.plan import ServerPlan
 
 
@@ -29,6 +30,13 @@ class PooledAcceptance:
     measurements: tuple[Measurement, ...]
     from_counters: bool = False
     category: str | None = None
+
+    @property
+    def spread(self) -> Spread | None:
+        """Acceptance length of single requests; None where they carry no figures."""
+        rows = {row.id for one in self.attempts for row in one.cell.rows
+                if self.category in (None, row.category)}  # fmt: skip
+        return spread_of((one.requests for one in self.attempts), rows)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from math import isnan, nan
 
-from runner.analysis.records import Outcome, RequestRecord
+from runner.analysis.records import RequestRecord
 
 ABSENT = -1
 """In columns of whole numbers: the record does not tell."""
@@ -29,12 +29,13 @@ def _milliseconds() -> array[float]:
 class RequestColumns:
     """Columns of equal length, one place for each good request in the order of the file.
 
-    `row` numbers conversations in `row_ids`. Times of day are in ns since the epoch, durations in
-    ms (NaN where not recorded). `steps`, `accepted`, `drafted`, `gaps` (between streamed pieces)
-    and `reads` (of the socket) are `ABSENT` where not recorded. 74 bytes a request and its id.
+    `ids` are the conversations' ids as UTF-8, each with a line feed behind it; `row` numbers them
+    in `row_ids`. Times of day are in ns since the epoch, durations in ms (NaN where not recorded).
+    `steps`, `accepted`, `drafted`, `gaps` (between streamed pieces) and `reads` (of the socket) are
+    `ABSENT` where not recorded. 70 bytes a request and its id.
     """
 
-    row: array[int] = field(default_factory=_whole)
+    ids: bytearray = field(default_factory=bytearray)
     turn: array[int] = field(default_factory=_whole)
     start_ns: array[int] = field(default_factory=_nanoseconds)
     end_ns: array[int] = field(default_factory=_nanoseconds)
@@ -49,36 +50,66 @@ class RequestColumns:
     drafted: array[int] = field(default_factory=_whole)
     gaps: array[int] = field(default_factory=_whole)
     reads: array[int] = field(default_factory=_whole)
-    row_ids: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    _rows: tuple[int, array[int], list[str]] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.turn)
+
+    @property
+    def row(self) -> array[int]:
+        """The number of each request's conversation in `row_ids`."""
+        return self._numbered()[1]
+
+    @property
+    def row_ids(self) -> list[str]:
+        """Ids of the conversations in the order in which they first occur."""
+        return self._numbered()[2]
+
+    def _numbered(self) -> tuple[int, array[int], list[str]]:
+        """Conversations with their numbers, worked out when first asked for: most readers never
+        ask, and a million ids take more room than all columns."""
+        if self._rows is None or self._rows[0] != len(self.ids):
+            names = self.ids.decode("utf-8", "surrogatepass").split("\n")[:-1]
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+            rows = array("i", map(numbers.__getitem__, names))
+            self._rows = len(self.ids), rows, list(numbers)
+        return self._rows
 
     def add(self, record: RequestRecord) -> None:
         """Take one request in; only good ones have a place."""
-        if record.outcome is not Outcome.GOOD:
-            return
-        number = self._numbers.setdefault(record.id, len(self.row_ids))
-        if number == len(self.row_ids):
-            self.row_ids.append(record.id)
-        spec = record.spec
-        self.row.append(number)
-        self.turn.append(record.turn)
-        self.start_ns.append(record.start_ns)
-        self.end_ns.append(record.end_ns)
-        self.waited_ms.append(
-            nan if record.credit_ns is None else (record.start_ns - record.credit_ns) / 1e6
+        if record.good:
+            self.add_good((record,))
+
+    def add_good(self, records: Sequence[RequestRecord]) -> None:
+        """Take in requests that are known to be good; many at a time cost least."""
+        specs = [record.spec for record in records]
+        text = "\n".join([one.id for one in records])
+        if text.count("\n") >= len(records):
+            text = "\n".join([one.id.replace("\n", " ") for one in records])
+        self.ids += f"{text}\n".encode("utf-8", "surrogatepass") if records else b""
+        self.turn.extend([one.turn for one in records])
+        self.start_ns.extend([one.start_ns for one in records])
+        self.end_ns.extend([one.end_ns for one in records])
+        self.waited_ms.extend(
+            [
+                nan if one.credit_ns is None else (one.start_ns - one.credit_ns) / 1e6
+                for one in records
+            ]
         )
-        self.latency_ms.append(nan if record.latency_ms is None else record.latency_ms)
-        self.ttft_ms.append(nan if record.ttft_ms is None else record.ttft_ms)
-        self.output_tokens.append(record.output_tokens or 0)
-        self.input_tokens.append(ABSENT if record.input_tokens is None else record.input_tokens)
-        self.steps.append(ABSENT if spec is None else spec.steps)
-        self.accepted.append(ABSENT if spec is None else spec.accepted)
-        self.drafted.append(ABSENT if spec is None else spec.drafted)
-        self.gaps.append(ABSENT if record.stream_gaps is None else record.stream_gaps)
-        self.reads.append(ABSENT if record.chunks is None else record.chunks)
+        self.latency_ms.extend(_or_nan([one.latency_ms for one in records]))
+        self.ttft_ms.extend(_or_nan([one.ttft_ms for one in records]))
+        self.output_tokens.extend([one.output_tokens or 0 for one in records])
+        self.input_tokens.extend(_or_absent([one.input_tokens for one in records]))
+        self.steps.extend([ABSENT if one is None else one.steps for one in specs])
+        self.accepted.extend([ABSENT if one is None else one.accepted for one in specs])
+        self.drafted.extend([ABSENT if one is None else one.drafted for one in specs])
+        self.gaps.extend(_or_absent([one.stream_gaps for one in records]))
+        self.reads.extend(_or_absent([one.chunks for one in records]))
+
+    def merge(self, other: RequestColumns) -> None:
+        """Take in what other columns hold, behind what these hold."""
+        for name in _COLUMNS:
+            getattr(self, name).extend(getattr(other, name))
 
     def itl_ms(self, index: int) -> float | None:
         """(latency - TTFT) / (output tokens - 1) of one request; None where it has none."""
@@ -92,3 +123,14 @@ class RequestColumns:
         for place, number in enumerate(self.row):
             places.setdefault(self.row_ids[number], []).append(place)
         return places
+
+
+def _or_nan(values: list[float | None]) -> list[float]:
+    return [nan if value is None else value for value in values]
+
+
+def _or_absent(values: list[int | None]) -> list[int]:
+    return [ABSENT if value is None else value for value in values]
+
+
+_COLUMNS = tuple(column.name for column in fields(RequestColumns) if column.name != "_rows")

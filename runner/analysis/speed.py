@@ -7,7 +7,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from runner.analysis.records import Outcome, RequestRecord
+import numpy as np
+import numpy.typing as npt
+
+from runner.analysis.records import RequestRecord
+from runner.analysis.requests import ABSENT, RequestColumns
+
+Floats = npt.NDArray[np.float64]
 
 COALESCED_LIMIT = 0.05
 """Largest share of requests whose stream arrived in lumps."""
@@ -72,22 +78,32 @@ class SpeedPool:
 
     def add(self, record: RequestRecord) -> None:
         """Take one request in; times of failed requests are never used."""
-        if record.outcome is not Outcome.GOOD:
-            return
+        if record.good:
+            self.add_good(record)
+
+    def add_good(self, record: RequestRecord) -> None:
+        """Take in one request that is known to be good."""
         self.requests += 1
         self.output_tokens += record.output_tokens or 0
-        start, end = self.first_start_ns, self.last_end_ns
-        self.first_start_ns = record.start_ns if start is None else min(start, record.start_ns)
-        self.last_end_ns = record.end_ns if end is None else max(end, record.end_ns)
-        if record.latency_ms is not None:
-            self.latencies.append(record.latency_ms)
-        if record.ttft_ms is not None:
-            self.ttfts.append(record.ttft_ms)
+        start, end = record.start_ns, record.end_ns
+        first, last = self.first_start_ns, self.last_end_ns
+        if first is None or start < first:
+            self.first_start_ns = start
+        if last is None or end > last:
+            self.last_end_ns = end
+        latency, ttft = record.latency_ms, record.ttft_ms
+        if latency is not None:
+            self.latencies.append(latency)
+        if ttft is not None:
+            self.ttfts.append(ttft)
         itl = record.itl_ms
         if itl is not None:
             self.itls.append(itl)
-            self.zero_itl += itl <= 0
-            self.coalesced += itl <= 0 or _in_lumps(record)
+            if itl <= 0:
+                self.zero_itl += 1
+                self.coalesced += 1
+            elif _in_lumps(record):
+                self.coalesced += 1
 
     def speed(self) -> Speed:
         """The figures of everything taken in so far."""
@@ -133,16 +149,38 @@ class SpeedPool:
 
 
 def _in_lumps(record: RequestRecord) -> bool:
-    if record.chunks is None or not record.stream_gaps:
-        return False
-    return record.chunks < READS_LIMIT * (record.stream_gaps + 1)
+    chunks, gaps = record.chunks, record.stream_gaps
+    return bool(gaps) and chunks is not None and chunks < READS_LIMIT * ((gaps or 0) + 1)
+
+
+def pool_columns(columns: RequestColumns) -> SpeedPool:
+    """The pool that adding each of these requests would have made."""
+    if not len(columns):
+        return SpeedPool()
+    latency, ttft = np.asarray(columns.latency_ms), np.asarray(columns.ttft_ms)
+    tokens = np.asarray(columns.output_tokens)
+    timed = (tokens >= 2) & ~np.isnan(latency) & ~np.isnan(ttft)
+    itls = (latency[timed] - ttft[timed]) / (tokens[timed] - 1)
+    gaps, reads = (np.asarray(one)[timed] for one in (columns.gaps, columns.reads))
+    lumps = (gaps > 0) & (reads != ABSENT) & (reads < READS_LIMIT * (gaps + 1))
+    return SpeedPool(
+        requests=len(columns),
+        output_tokens=int(tokens.sum(dtype=np.int64)),
+        first_start_ns=min(columns.start_ns),
+        last_end_ns=max(columns.end_ns),
+        zero_itl=int((itls <= 0).sum()),
+        coalesced=int(((itls <= 0) | lumps).sum()),
+        latencies=array("d", latency[~np.isnan(latency)].tobytes()),
+        ttfts=array("d", ttft[~np.isnan(ttft)].tobytes()),
+        itls=array("d", itls.tobytes()),
+    )
 
 
 def distribution(values: Sequence[float]) -> Distribution | None:
     """Statistics of these values; None when there are none."""
     if not values:
         return None
-    ordered = sorted(values)
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
     return Distribution(
         mean=math.fsum(ordered) / len(ordered),
         p50=percentile(ordered, 50),
@@ -151,12 +189,12 @@ def distribution(values: Sequence[float]) -> Distribution | None:
     )
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
+def percentile(ordered: Sequence[float] | Floats, percent: float) -> float:
     """Linear interpolation between the closest ranks of ascending, non-empty values."""
     rank = (len(ordered) - 1) * percent / 100
     below = math.floor(rank)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (rank - below)
+    return float(ordered[below] + (ordered[above] - ordered[below]) * (rank - below))
 
 
 def speed(records: Iterable[RequestRecord]) -> Speed:

@@ -15,7 +15,9 @@ from runner.analysis.interval import Interval
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.replicates import Replicates, replicates
 from runner.analysis.resampling import Floats, middle, repeats_interval
+from runner.analysis.validity.group_rules import output_lengths
 from runner.models.plan import ServerPlan
+from runner.models.result import Check, Verdict
 
 THROUGHPUT = "output_token_throughput"
 INTERACTIVITY = "interactivity"
@@ -55,7 +57,10 @@ class Ratio:
 
 @dataclass(frozen=True)
 class LoadPair:
-    """A condition and its baseline at one concurrency, every included repeat of both."""
+    """A condition and its baseline at one concurrency, every included repeat of both.
+
+    `lengths` compares how long the answers of both sides are, over rows that both answered.
+    """
 
     concurrency: int
     ours: tuple[MeasuredAttempt, ...]
@@ -63,6 +68,7 @@ class LoadPair:
     throughput: Ratio
     interactivity: Ratio
     ttft: Ratio
+    lengths: Check | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -95,12 +101,13 @@ def compare_speed(run: MeasuredRun) -> tuple[Comparison, ...]:
     refused = {
         (item.server, item.baseline_server): item.not_comparable for item in server_differences(run)
     }
+    by_id = {server.id: server for server in run.plan.servers}
     found = []
     for server in run.plan.servers:
         baseline_id = run.baseline_of(server)
-        if baseline_id is None:
+        if baseline_id not in by_id:
             continue
-        baseline = run.plan.server(baseline_id)
+        baseline = by_id[baseline_id]
         why = refused.get((server.id, baseline_id))
         for prompts in dict.fromkeys(key[1] for key in groups if key[0] == server.id):
             loads = tuple(
@@ -137,6 +144,10 @@ def _load(
     if missing is not None:
         none = Ratio(None, unavailable=missing)
         return LoadPair(concurrency, mine, base, none, none, none)
+    lengths = _lengths(mine, base)
+    if lengths.verdict is Verdict.REFUSE:
+        none = Ratio(None, unavailable=lengths.message)
+        return LoadPair(concurrency, mine, base, none, none, none, lengths)
     both = replicates(mine), replicates(base)
     return LoadPair(
         concurrency,
@@ -147,7 +158,25 @@ def _load(
             mine, base, _figure(INTERACTIVITY), both, lambda one: one.interactivity
         ),
         ttft=_ratio(mine, base, _figure(TTFT, MEAN_TTFT), both, lambda one: one.ttft_ms),
+        lengths=lengths,
     )
+
+
+def _lengths(mine: Sequence[MeasuredAttempt], base: Sequence[MeasuredAttempt]) -> Check:
+    """Output tokens over the rows and turns that both sides have; means over repeats."""
+    ours, theirs = _tokens(mine), _tokens(base)
+    both = ours.keys() & theirs.keys()
+    return output_lengths(*(round(sum(side[key] for key in both)) for side in (ours, theirs)))
+
+
+def _tokens(attempts: Sequence[MeasuredAttempt]) -> Mapping[tuple[str, int], float]:
+    found: dict[tuple[str, int], list[int]] = {}
+    for attempt in attempts:
+        columns = attempt.requests
+        parts = zip(columns.row, columns.turn, columns.output_tokens, strict=True)
+        for row, turn, tokens in parts:
+            found.setdefault((columns.row_ids[row], turn), []).append(tokens)
+    return {key: sum(values) / len(values) for key, values in found.items()}
 
 
 def _missing(

@@ -89,8 +89,10 @@ def tally_records(records: Iterable[RequestRecord], output_cap: int) -> RecordTa
     return result
 
 
-def tally_exports(exports: Path, output_cap: int) -> RecordTally:
+def tally_exports(exports: Path, output_cap: int, aiperf_version: str | None = None) -> RecordTally:
     """Tally of the records in this export folder; an empty one when AIPerf left no records.
+
+    `aiperf_version` tells how a record is laid out; the newest layout is read without one.
 
     Raises:
         ArtifactError: the records are there and can't be read.
@@ -98,7 +100,7 @@ def tally_exports(exports: Path, output_cap: int) -> RecordTally:
     path = exports / FILE_NAME
     if not path.exists():
         return RecordTally()
-    reader = read_records(path)
+    reader = read_records(path, aiperf_version)
     result = tally_records(reader, output_cap)
     result.torn_lines, result.warmup_records = reader.torn_lines, reader.warmup_records
     return result

@@ -84,12 +84,14 @@ def verify_cell(
     Raises:
         ArtifactError: the request records exist and can't be read.
     """
-    tally = tally_exports(exports, cell.output_tokens)
+    summary = read_summary(exports)
+    version = summary.aiperf_version if summary is not None else None
+    tally = tally_exports(exports, cell.output_tokens, version)
     evidence = Evidence(
         cell=cell,
         server=server,
         tally=tally,
-        summary=read_summary(exports),
+        summary=summary,
         marker=read_marker(exports),
         deltas=_deltas(metrics_before, metrics_after),
         exit_code=exit_code,

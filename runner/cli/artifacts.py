@@ -1,4 +1,4 @@
-"""Commands about what is on this machine: collect, report, artifacts."""
+"""Commands about what is on this machine: collect and the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def register(program: typer.Typer) -> None:
     program.command(
         epilog=examples("runner collect", "runner collect quickstart", "runner collect --host box")
     )(collect)
-    program.command(epilog=examples("runner report quickstart"))(report)
 
 
 def collect(
@@ -130,24 +129,6 @@ def _tell_outcome(outcome: CollectOutcome, run_id: str, host: str) -> None:
         if len(outcome.left_out) > 5:
             say(f"  left out: {len(outcome.left_out) - 5} more")
     emit(str(outcome.run.link))
-
-
-def report(
-    context: typer.Context,
-    run: StoredArgument,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to; report/ beside the run if left out.")
-    ] = None,
-) -> None:
-    """Write the report of a collected run: numbers, tables, figures, and what was left out.
-
-    The path of its README stands on stdout.
-    """
-    from runner.client.report import report_run
-
-    written = report_run(_store(settings_of(context)).find(run).link, out)
-    say(written.verdict)
-    emit(str(written.readme))
 
 
 @app.command(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from runner import __version__
-from runner.cli import artifacts, datasets, hosts, images, models, plan, runs, submit
+from runner.cli import artifacts, datasets, hosts, images, models, plan, report, runs, submit
 from runner.cli.failures import Program, reported
 from runner.cli.options import Settings, examples
 
@@ -26,6 +26,7 @@ app = typer.Typer(
         "runner submit jobs/quickstart.yaml --host local --follow",
         "runner logs quickstart -f",
         "runner collect && runner report quickstart",
+        "runner compare 20261130T2010 quickstart",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,  # help text stays plain, and starts without loading rich
@@ -72,7 +73,7 @@ def settings(
     context.obj = Settings(hosts_file=hosts_file, store=store, lock=lock, datasets=datasets_folder)
 
 
-for module in (plan, submit, runs, artifacts):
+for module in (plan, submit, runs, artifacts, report):
     module.register(app)
 app.add_typer(hosts.app, name="hosts")
 app.add_typer(images.app, name="images")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-NOTHING = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
 
 
 class Into(StrEnum):
@@ -139,6 +137,26 @@ class Document:
     sections: tuple[Section, ...]
 
 
+def text(*parts: str | Span) -> Text:
+    """Running text from plain words and marked pieces."""
+    return tuple(Span(part) if isinstance(part, str) else part for part in parts)
+
+
+def code(words: str) -> Span:
+    """Words as they are typed."""
+    return Span(words, code=True)
+
+
+def to_anchor(words: str, anchor: str) -> Span:
+    """Words that lead to a place in the report."""
+    return Span(words, Link(Into.ANCHOR, anchor))
+
+
+def to_run(words: str, path: str) -> Span:
+    """Words that lead to a folder or file of the run; plain where there is none."""
+    return Span(words, Link(Into.RUN, path) if path else None)
+
+
 def cell(text: str, value: float | None = None, *, strong: bool = False) -> Cell:
     """A cell without a link."""
     return Cell((Span(text, strong=strong),), value)
@@ -160,11 +178,17 @@ def linked(
     return Cell(tuple(spans), value)
 
 
+def also(text: str, paths: Sequence[str], value: float | None = None) -> Cell:
+    """A cell beside one that has the links already: it leads to its raw cell where there is one
+    alone, and repeats no list of them."""
+    return linked(text, paths if len(paths) == 1 else (), value)
+
+
 def columns(*labels: str | Column) -> tuple[Column, ...]:
     """Columns of text where only a label is given."""
     return tuple(Column(label) if isinstance(label, str) else label for label in labels)
 
 
-def tables(blocks: Iterable[Block]) -> tuple[Table, ...]:
-    """The tables among these blocks."""
-    return tuple(block for block in blocks if isinstance(block, Table))
+def numeric(label: str, anchor: str = "") -> Column:
+    """A column of numbers."""
+    return Column(label, anchor, numeric=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from runner.analysis.measurements import Measurement
 
 Json = dict[str, Any]
+Formatter = Callable[[float], str]
+NOTHING = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
 
 
 def figure_json(figure: Measurement, paths: Sequence[str]) -> Json:
@@ -62,6 +64,16 @@ def by_metric(figures: Iterable[Measurement]) -> Mapping[str, Measurement]:
 def number(value: float | int, digits: int = 2) -> str:
     """A number for people: fixed digits, thousands apart."""
     return f"{value:,.{digits}f}"
+
+
+def shown(value: float | None, show: Formatter, missing: str = NOTHING) -> str:
+    """A value for people; `missing` where there is none."""
+    return missing if value is None else show(value)
+
+
+def within(low: float, high: float, show: Formatter) -> str:
+    """An interval for people: `[low, high]`."""
+    return f"[{show(low)}, {show(high)}]"
 
 
 def throughput(value: float) -> str:

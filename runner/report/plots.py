@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,6 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
+from runner.report.drawn import Drawing, Points
+from runner.report.figures import number, percent
 from runner.report.series import Bar, Curves, Line, Panel
 from runner.report.style import (
     GRID,
@@ -20,10 +21,14 @@ from runner.report.style import (
     MUTED,
     NOTE_SIZE,
     colour,
+    dashes,
     dress,
     head,
+    legend,
+    line_handle,
     marker,
     new_figure,
+    panel_grid,
 )
 
 PANELS_A_ROW = 3
@@ -37,8 +42,9 @@ _LETTER_IN = 0.088
 _CROSS_IN = 0.13
 
 
-def draw_curves(curves: Curves) -> Figure:
+def draw_curves(curves: Curves, name: str = "curves") -> Drawing:
     """A panel for each prompt set, a line for each configuration, the baseline dashed."""
+    points = Points(name)
     columns = min(len(curves.panels), PANELS_A_ROW)
     rows = math.ceil(len(curves.panels) / columns)
     figure = new_figure(
@@ -46,38 +52,22 @@ def draw_curves(curves: Curves) -> Figure:
     )
     top = head(figure, curves.title, curves.statistic)
     handles = _handles(curves)
-    _legend(figure, handles, top)
-    grid = _grid(figure, rows, columns, curves.panels)
+    legend(figure, handles, top)
+    grid = panel_grid(figure, rows, columns, len(curves.panels))
     highest = max(
         (point.high for panel in curves.panels for line in panel.lines for point in line.points),
         default=1.0,
     )
     for index, (axes, panel) in enumerate(zip(grid, curves.panels, strict=True)):
-        _draw_panel(figure, axes, panel, highest)
+        _draw_panel(figure, axes, panel, highest, curves, points)
         if index % columns == 0:
             axes.set_ylabel(curves.axis, size=LABEL_SIZE, color=INK)
-    return figure
+    return points.drawing(figure)
 
 
-def _grid(figure: Figure, rows: int, columns: int, panels: Sequence[object]) -> list[Axes]:
-    height = float(figure.get_figheight())
-    layout = figure.add_gridspec(
-        rows,
-        columns,
-        left=0.72 / float(figure.get_figwidth()),
-        right=1 - 0.25 / float(figure.get_figwidth()),
-        top=1 - 1.28 / height,
-        bottom=0.55 / height,
-        wspace=0.2,
-        hspace=0.38,
-    )
-    return [
-        figure.add_subplot(layout[index // columns, index % columns])
-        for index in range(len(panels))
-    ]
-
-
-def _draw_panel(figure: Figure, axes: Axes, panel: Panel, highest: float) -> None:
+def _draw_panel(
+    figure: Figure, axes: Axes, panel: Panel, highest: float, curves: Curves, points: Points
+) -> None:
     dress(axes)
     axes.set_title(panel.prompts, loc="left", size=LABEL_SIZE, weight="bold", color=INK)
     ticks = sorted(
@@ -87,6 +77,10 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel, highest: float) -> Non
     place = _places(ticks)
     for line in panel.lines:
         _draw_line(axes, line, place)
+    if curves.level is not None:
+        axes.axhline(curves.level, color=INK, linewidth=1.0, zorder=1.5)
+    for line in panel.lines:
+        _mark_line(axes, panel, line, place, curves, points)
     _draw_left_out(axes, figure, panel, place)
     axes.set_xticks([place[tick] for tick in ticks], [str(tick) for tick in ticks])
     last = max(place.values(), default=1.0)
@@ -94,7 +88,7 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel, highest: float) -> Non
     axes.set_ylim(0, highest * 1.12)
     scale = "" if _linear(ticks) else ", log scale"
     axes.set_xlabel(f"concurrency (requests in flight{scale})", size=LABEL_SIZE, color=INK)
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}" if highest > 10 else "{x:.3g}"))
 
 
 def _places(ticks: Sequence[int]) -> dict[int, float]:
@@ -116,7 +110,7 @@ def _draw_line(axes: Axes, line: Line, place: dict[int, float]) -> None:
         [point.value for point in line.points],
         color=paint,
         linewidth=2.0,
-        linestyle=_dashes(line.slot),
+        linestyle=dashes(line.slot),
         marker=marker(line.slot),
         markersize=6,
         markerfacecolor="white" if line.slot is None else paint,
@@ -128,6 +122,25 @@ def _draw_line(axes: Axes, line: Line, place: dict[int, float]) -> None:
     for x, point in zip(xs, line.points, strict=True):
         if point.high > point.low:
             axes.vlines(x, point.low, point.high, color=paint, linewidth=1.4, zorder=2)
+
+
+def _mark_line(
+    axes: Axes,
+    panel: Panel,
+    line: Line,
+    place: dict[int, float],
+    curves: Curves,
+    points: Points,
+) -> None:
+    for point in line.points:
+        values = [
+            ("concurrency", str(point.concurrency)),
+            (curves.title.lower(), f"{number(point.value)} {curves.unit}"),
+        ]
+        if point.high > point.low:
+            values.append(("range", f"{number(point.low)} to {number(point.high)}"))
+        label = f"{line.configuration}, {panel.prompts}"
+        points.mark(axes, place[point.concurrency], point.value, label, values, point.cells)
 
 
 def _draw_left_out(axes: Axes, figure: Figure, panel: Panel, place: dict[int, float]) -> None:
@@ -150,27 +163,9 @@ def _draw_left_out(axes: Axes, figure: Figure, panel: Panel, place: dict[int, fl
             )
 
 
-def _dashes(slot: int | None) -> Literal["--", "-"]:
-    return "--" if slot is None else "-"
-
-
 def _handles(curves: Curves) -> list[Line2D]:
     lines = {line.configuration: line for panel in curves.panels for line in panel.lines}
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=colour(line.slot),
-            linestyle=_dashes(line.slot),
-            linewidth=2.0,
-            marker=marker(line.slot),
-            markersize=6,
-            markerfacecolor="white" if line.slot is None else colour(line.slot),
-            markeredgewidth=1.6,
-            label=line.configuration,
-        )
-        for line in lines.values()
-    ]
+    handles = [line_handle(line.configuration, line.slot) for line in lines.values()]
     if any(line.left_out for panel in curves.panels for line in panel.lines):
         handles.append(
             Line2D(
@@ -180,28 +175,18 @@ def _handles(curves: Curves) -> list[Line2D]:
     return handles
 
 
-def _legend(figure: Figure, handles: list[Line2D], top: float) -> None:
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.08 / float(figure.get_figwidth()), top),
-        ncols=min(len(handles), 6),
-        frameon=False,
-        fontsize=NOTE_SIZE,
-        labelcolor=INK,
-        handlelength=2.6,
-        columnspacing=1.6,
-    )
-
-
-def draw_acceptance(bars: Sequence[Bar]) -> Figure:
+def draw_acceptance(
+    bars: Sequence[Bar], name: str = "acceptance", title: str = "Acceptance length"
+) -> Drawing:
     """A bar for each configuration, grouped by prompt set, with the most it could reach."""
+    points = Points(name)
     groups = list(dict.fromkeys(bar.prompts for bar in bars))
     figure = new_figure(_BARS_WIDTH_IN, 1.7 + _BAR_IN * len(bars) + 0.36 * len(groups))
     head(
         figure,
-        "Acceptance length",
-        "1 + accepted drafts / drafted steps, pooled over requests; the mark is the ceiling k + 1",
+        title,
+        "1 + accepted drafts / drafted steps, pooled over requests; line: 95 % interval over rows; "
+        "mark: the ceiling k + 1",
     )
     height = float(figure.get_figheight())
     left = (0.35 + _LETTER_IN * max(len(bar.configuration) for bar in bars)) / _BARS_WIDTH_IN
@@ -214,7 +199,7 @@ def draw_acceptance(bars: Sequence[Bar]) -> Figure:
         axes.text(0, row - 0.12, group, size=LABEL_SIZE, weight="bold", color=INK, va="center")
         row += 0.85
         for bar in (bar for bar in bars if bar.prompts == group):
-            _draw_bar(axes, bar, row, ceiling)
+            _draw_bar(axes, bar, row, ceiling, points)
             labels.append((row, bar.configuration))
             row += 1.0
         row += 0.15
@@ -225,13 +210,20 @@ def draw_acceptance(bars: Sequence[Bar]) -> Figure:
     axes.set_xlim(0, ceiling * 1.02)
     axes.set_xticks(range(ceiling + 1))
     axes.set_xlabel("tokens per drafted step", size=LABEL_SIZE, color=INK)
-    return figure
+    return points.drawing(figure)
 
 
-def _draw_bar(axes: Axes, bar: Bar, row: float, ceiling: int) -> None:
+def _draw_bar(axes: Axes, bar: Bar, row: float, ceiling: int, points: Points) -> None:
     axes.barh(row, bar.k + 1, height=0.62, color=GRID, zorder=2)
     axes.barh(row, bar.length, height=0.62, color=colour(bar.slot), zorder=3)
     axes.vlines(bar.k + 1, row - 0.40, row + 0.40, color=INK, linewidth=1.6, zorder=4)
+    values = [("acceptance length", f"{bar.length:.2f} of {bar.k + 1}")]
+    if bar.high > bar.low:
+        axes.hlines(row, bar.low, bar.high, color=INK, linewidth=1.4, zorder=5)
+        values.append(("95 % interval", f"{bar.low:.2f} to {bar.high:.2f}"))
+    if bar.coverage is not None:
+        values.append(("coverage", percent(bar.coverage)))
+    points.mark(axes, bar.length, row, f"{bar.configuration}, {bar.prompts}", values, bar.cells)
     text = f"{bar.length:.2f} of {bar.k + 1}"
     if bar.coverage is not None and bar.coverage < 1:
         text += f"\ndrafted in {100 * bar.coverage:.0f} % of steps"
@@ -247,8 +239,9 @@ def _draw_bar(axes: Axes, bar: Bar, row: float, ceiling: int) -> None:
     )
 
 
-def draw_positions(bars: Sequence[Bar]) -> Figure:
+def draw_positions(bars: Sequence[Bar]) -> Drawing:
     """Share of drafted steps that accepted each draft position, a panel for each prompt set."""
+    points = Points("positions")
     bars = [bar for bar in bars if bar.positions]
     groups = list(dict.fromkeys(bar.prompts for bar in bars))
     columns = min(len(groups), PANELS_A_ROW)
@@ -261,16 +254,17 @@ def draw_positions(bars: Sequence[Bar]) -> Figure:
         "Acceptance by draft position",
         "share of drafted steps that accepted this position, pooled over requests",
     )
-    _legend(figure, _position_handles(bars), top)
-    grid = _grid(figure, rows, columns, groups)
+    slots = {bar.configuration: bar.slot for bar in bars}
+    legend(figure, [line_handle(name, slot) for name, slot in slots.items()], top)
+    grid = panel_grid(figure, rows, columns, len(groups))
     for index, (axes, group) in enumerate(zip(grid, groups, strict=True)):
-        _draw_positions_panel(axes, group, [bar for bar in bars if bar.prompts == group])
+        _draw_positions_panel(axes, group, [bar for bar in bars if bar.prompts == group], points)
         if index % columns == 0:
             axes.set_ylabel("share of drafted steps", size=LABEL_SIZE, color=INK)
-    return figure
+    return points.drawing(figure)
 
 
-def _draw_positions_panel(axes: Axes, group: str, bars: Iterable[Bar]) -> None:
+def _draw_positions_panel(axes: Axes, group: str, bars: Sequence[Bar], points: Points) -> None:
     dress(axes)
     axes.set_title(group, loc="left", size=LABEL_SIZE, weight="bold", color=INK)
     last = 1
@@ -287,18 +281,13 @@ def _draw_positions_panel(axes: Axes, group: str, bars: Iterable[Bar]) -> None:
             clip_on=False,
             zorder=3,
         )
+    for bar in bars:
+        for position, share in enumerate(bar.positions, 1):
+            values = [("position", str(position)), ("accepted", percent(share))]
+            label = f"{bar.configuration}, {group}"
+            points.mark(axes, position, share, label, values, bar.cells)
     axes.set_xlim(0.6, last + 0.4)
     axes.set_xticks(range(1, last + 1))
     axes.set_ylim(0, 1.05)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel("draft position", size=LABEL_SIZE, color=INK)
-
-
-def _position_handles(bars: Iterable[Bar]) -> list[Line2D]:
-    slots = {bar.configuration: bar.slot for bar in bars}
-    return [
-        Line2D(
-            [], [], color=colour(slot), linewidth=2.0, marker=marker(slot), markersize=6, label=name
-        )
-        for name, slot in slots.items()
-    ]

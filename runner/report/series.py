@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.pooling import PooledAcceptance
+from runner.analysis.speedup import Comparison
+from runner.report.figures import by_metric
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value at one concurrency: mean over repeats, with the lowest and the highest."""
+    """A value at one concurrency, with its range: of repeats, or the interval of a ratio."""
 
     concurrency: int
     value: float
@@ -43,13 +45,16 @@ class Panel:
 
 @dataclass(frozen=True)
 class Curves:
-    """A figure against concurrency, a panel for each prompt set."""
+    """A figure against concurrency, a panel for each prompt set; `level` is a value to compare
+    with."""
 
     title: str
     axis: str
     statistic: str
     panels: tuple[Panel, ...]
     absent: str = "left out"
+    unit: str = "tokens/s"
+    level: float | None = None
 
     @property
     def empty(self) -> bool:
@@ -59,7 +64,8 @@ class Curves:
 
 @dataclass(frozen=True)
 class Bar:
-    """Pooled acceptance of one configuration on one prompt set; `positions` from 1."""
+    """Pooled acceptance of one configuration on one prompt set, or on one category of it (then
+    `prompts` names both); `positions` from 1, `low` and `high` the 95 % interval of the length."""
 
     prompts: str
     configuration: str
@@ -68,6 +74,9 @@ class Bar:
     k: int
     coverage: float | None
     positions: tuple[float, ...]
+    low: float
+    high: float
+    cells: tuple[str, ...]
 
 
 def slots(run: MeasuredRun) -> dict[str, int | None]:
@@ -105,25 +114,74 @@ def interactivity_curves(run: MeasuredRun) -> Curves:
         axis="tokens per second and user",
         statistic="1000 / mean time between tokens (ms) over requests",
         absent="left out or refused",
+        unit="tokens/s per user",
+    )
+
+
+def ratio_curves(run: MeasuredRun, comparisons: Iterable[Comparison]) -> Curves:
+    """Throughput ratios against concurrency with their intervals."""
+    colours = slots(run)
+    panels: dict[str, list[Line]] = {}
+    for comparison in comparisons:
+        points = tuple(
+            Point(
+                load.concurrency,
+                load.throughput.value,
+                load.throughput.interval.low if load.throughput.interval else load.throughput.value,
+                load.throughput.interval.high
+                if load.throughput.interval
+                else load.throughput.value,
+                load.paths,
+            )
+            for load in comparison.loads
+            if load.throughput.value is not None
+        )
+        drawn = {point.concurrency for point in points}
+        line = Line(
+            configuration=comparison.name,
+            slot=colours[comparison.name],
+            points=points,
+            left_out=tuple(
+                load.concurrency for load in comparison.loads if load.concurrency not in drawn
+            ),
+        )
+        panels.setdefault(comparison.prompts, []).append(line)
+    return Curves(
+        title="Throughput ratio",
+        axis="throughput / baseline's",
+        statistic="output token throughput / that of the baseline at equal concurrency; bars: 95 % "
+        "interval",
+        panels=tuple(Panel(name, tuple(lines)) for name, lines in panels.items()),
+        absent="unavailable",
+        unit="× baseline",  # noqa: RUF001
+        level=1.0,
     )
 
 
 def acceptance_bars(run: MeasuredRun, pools: Iterable[PooledAcceptance]) -> tuple[Bar, ...]:
     """Pooled acceptance of every configuration and prompt set that drafted."""
     colours = slots(run)
-    return tuple(
-        Bar(
-            prompts=pooled.prompts,
-            configuration=pooled.configuration,
-            slot=colours[pooled.configuration],
-            length=pooled.acceptance.length,
-            k=pooled.server.speculative.num_speculative_tokens,
-            coverage=pooled.acceptance.coverage.value if pooled.acceptance.coverage else None,
-            positions=pooled.acceptance.positions,
+    bars = []
+    for pooled in pools:
+        length, speculative = pooled.acceptance.length, pooled.server.speculative
+        if length is None or speculative is None:
+            continue
+        interval = by_metric(pooled.measurements)["acceptance_length"].interval
+        bars.append(
+            Bar(
+                prompts=" · ".join(filter(None, (pooled.prompts, pooled.category))),
+                configuration=pooled.configuration,
+                slot=colours[pooled.configuration],
+                length=length,
+                k=speculative.num_speculative_tokens,
+                coverage=pooled.acceptance.coverage.value if pooled.acceptance.coverage else None,
+                positions=pooled.acceptance.positions,
+                low=interval.low if interval else length,
+                high=interval.high if interval else length,
+                cells=pooled.paths,
+            )
         )
-        for pooled in pools
-        if pooled.acceptance.length is not None and pooled.server.speculative is not None
-    )
+    return tuple(bars)
 
 
 def _curves(
@@ -134,6 +192,7 @@ def _curves(
     axis: str,
     statistic: str,
     absent: str = "left out",
+    unit: str = "tokens/s",
 ) -> Curves:
     repeats = max((cell.repeat for cell in run.plan.cells), default=1)
     if repeats > 1:
@@ -151,7 +210,7 @@ def _curves(
         )
         for name in prompts
     ]
-    return Curves(title=title, axis=axis, statistic=statistic, panels=tuple(panels), absent=absent)
+    return Curves(title, axis, statistic, tuple(panels), absent=absent, unit=unit)
 
 
 def _line(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 BASELINE = "#5b6470"
 INK = "#1f2933"
@@ -55,3 +58,57 @@ def head(figure: Figure, title: str, statistic: str) -> float:
     figure.text(left, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", color=INK, va="top")
     figure.text(left, 1 - 0.42 / height, statistic, size=NOTE_SIZE, color=MUTED, va="top")
     return 1 - 0.68 / height
+
+
+def panel_grid(figure: Figure, rows: int, columns: int, panels: int) -> list[Axes]:
+    """Axes of so many panels below the head, row by row."""
+    height = float(figure.get_figheight())
+    layout = figure.add_gridspec(
+        rows,
+        columns,
+        left=0.72 / float(figure.get_figwidth()),
+        right=1 - 0.25 / float(figure.get_figwidth()),
+        top=1 - 1.28 / height,
+        bottom=0.55 / height,
+        wspace=0.2,
+        hspace=0.38,
+    )
+    return [
+        figure.add_subplot(layout[index // columns, index % columns]) for index in range(panels)
+    ]
+
+
+def dashes(slot: int | None) -> Literal["--", "-"]:
+    """Baselines are dashed."""
+    return "--" if slot is None else "-"
+
+
+def line_handle(label: str, slot: int | None) -> Line2D:
+    """How a configuration's line looks in a legend."""
+    return Line2D(
+        [],
+        [],
+        color=colour(slot),
+        linestyle=dashes(slot),
+        linewidth=2.0,
+        marker=marker(slot),
+        markersize=6,
+        markerfacecolor="white" if slot is None else colour(slot),
+        markeredgewidth=1.6,
+        label=label,
+    )
+
+
+def legend(figure: Figure, handles: list[Line2D], top: float) -> None:
+    """A legend in one row under the head."""
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.08 / float(figure.get_figwidth()), top),
+        ncols=min(len(handles), 6),
+        frameon=False,
+        fontsize=NOTE_SIZE,
+        labelcolor=INK,
+        handlelength=2.6,
+        columnspacing=1.6,
+    )

@@ -4,31 +4,56 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 from matplotlib.figure import Figure
 
+from runner.analysis.conclusions import Conclusions, conclude
 from runner.analysis.frames import build_frames
-from runner.analysis.measured import MeasuredRun, measure_run
-from runner.analysis.pooling import pool_acceptance
+from runner.analysis.measured import measure_run
+from runner.analysis.speed_bench import matrix_csv
 from runner.artifacts.atomic import write_atomic, write_json
 from runner.errors import ArtifactError
+from runner.report.bundle import RAW, LeftOut, copy_raw, left_out_text
+from runner.report.contents import build_document, verdict_line
+from runner.report.context_plot import context_lines, draw_context
+from runner.report.drawn import Drawing
+from runner.report.handoff import build_handoff
+from runner.report.html import render_page
+from runner.report.markdown import render_markdown
 from runner.report.plots import draw_acceptance, draw_curves, draw_positions
-from runner.report.readme import render_readme, verdict_line
-from runner.report.series import acceptance_bars, interactivity_curves, throughput_curves
+from runner.report.series import (
+    acceptance_bars,
+    interactivity_curves,
+    ratio_curves,
+    throughput_curves,
+)
 from runner.report.summary import build_summary
+from runner.report.tradeoff_plot import draw_tradeoff, tradeoff_lines
 
 FOLDER = "report"
+HANDOFF = "handoff.json"
+SPEED_BENCH = "speed_bench.csv"
+PLOTS = (
+    *("acceptance", "positions", "categories", "long_context", "tradeoff", "speedup"),
+    *("throughput", "interactivity"),
+)
+"""Names of every plot that a report may hold."""
 
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """What was written, and the sentence that says how much of the plan is in it."""
+    """What was written, and the sentence that says how much of the plan is in it.
+
+    `plots` are the PNG files; each has an SVG beside it.
+    """
 
     folder: Path
     readme: Path
+    page: Path
     summary: Path
     tables: tuple[Path, ...]
     plots: tuple[Path, ...]
@@ -44,53 +69,119 @@ def write_report(run_root: Path, out: Path | None = None) -> ReportPaths:
     Raises:
         ArtifactError: the run can't be read, or the report can't be written.
     """
-    run = measure_run(run_root)
+    found = conclude(measure_run(run_root))
     folder = out if out is not None else run_root / FOLDER
+    _make(folder)
+    return _write(found, folder, os.path.relpath(run_root.resolve(), folder.resolve()))
+
+
+def write_bundle(run_root: Path, out: Path) -> tuple[ReportPaths, tuple[LeftOut, ...]]:
+    """A report that can be passed on: `out` holds it with the run's raw files below `raw/`, but
+    for prompts and exports that a licence keeps private, which `LEFT_OUT.md` lists.
+
+    Raises:
+        ArtifactError: the run can't be read, `out` holds another bundle or can't be written.
+    """
+    found = conclude(measure_run(run_root))
+    _make(out)
+    left_out = copy_raw(run_root, found.run.plan, out)
+    write_atomic(out / "LEFT_OUT.md", left_out_text(left_out))
+    return _write(found, out, RAW), left_out
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArtifactError(
             f"can't be made: {error.strerror}", where=str(folder), next_step="choose another --out"
         ) from error
-    plots = tuple(_write_plots(run, folder))
-    readme, summary = folder / "README.md", folder / "summary.json"
-    prefix = os.path.relpath(run_root.resolve(), folder.resolve())
-    names = frozenset(path.name for path in plots)
-    write_json(summary, build_summary(run))
+
+
+def _write(found: Conclusions, folder: Path, prefix: str) -> ReportPaths:
+    drawings = draw(found)
+    svgs = dict(_write_plots(drawings, folder))
+    readme, page, summary = (folder / name for name in ("README.md", "page.html", "summary.json"))
     tables = []
-    for name, frame in build_frames(run).named().items():
+    for name, frame in build_frames(found.run).named().items():
         tables.append(folder / f"{name}.csv")
         write_atomic(tables[-1], frame.to_csv(index=False))
-    write_atomic(readme, render_readme(run, prefix=prefix, plots=names))
+    tables += _write_matrix(found, folder)
+    names = (page.name, summary.name, HANDOFF, *(path.name for path in tables))
+    document = build_document(found, plots=frozenset(drawings), files=names)
+    write_json(summary, build_summary(found))
+    write_json(folder / HANDOFF, build_handoff(found))
+    write_atomic(readme, render_markdown(document, prefix))
+    points = {name: drawing.points for name, drawing in drawings.items()}
+    write_atomic(page, render_page(document, prefix=prefix, svgs=svgs, points=points))
     return ReportPaths(
         folder=folder,
         readme=readme,
+        page=page,
         summary=summary,
         tables=tuple(tables),
-        plots=plots,
-        verdict=verdict_line(run),
+        plots=tuple(folder / f"{name}.png" for name in drawings),
+        verdict=verdict_line(found),
     )
 
 
-def _write_plots(run: MeasuredRun, folder: Path) -> Iterator[Path]:
-    for name, figure in _plots(run):
-        path = folder / f"{name}.png"
-        if figure is None:
-            path.unlink(missing_ok=True)
-            continue
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png")
-        write_atomic(path, buffer.getvalue())
-        yield path
-
-
-def _plots(run: MeasuredRun) -> Iterator[tuple[str, Figure | None]]:
+def draw(found: Conclusions) -> Mapping[str, Drawing]:
+    """Every plot that has something to show, by name."""
+    run = found.run
+    bars = acceptance_bars(run, found.acceptance)
+    with_positions = [bar for bar in bars if bar.positions]
+    categories = acceptance_bars(run, found.categories)
+    context = context_lines(run, found.long_context)
+    panels = tradeoff_lines(run, found.tradeoffs)
+    drawings: dict[str, Drawing] = {}
+    if bars:
+        drawings["acceptance"] = draw_acceptance(bars)
+    if with_positions:
+        drawings["positions"] = draw_positions(with_positions)
+    if categories:
+        title = "Acceptance length by category"
+        drawings["categories"] = draw_acceptance(categories, "categories", title)
+    if context:
+        drawings["long_context"] = draw_context(context)
+    if panels:
+        drawings["tradeoff"] = draw_tradeoff(panels)
     for name, curves in (
+        ("speedup", ratio_curves(run, found.comparisons)),
         ("throughput", throughput_curves(run)),
         ("interactivity", interactivity_curves(run)),
     ):
-        yield name, None if curves.empty else draw_curves(curves)
-    bars = acceptance_bars(run, pool_acceptance(run.attempts))
-    yield "acceptance", draw_acceptance(bars) if bars else None
-    with_positions = [bar for bar in bars if bar.positions]
-    yield "positions", draw_positions(with_positions) if with_positions else None
+        if not curves.empty:
+            drawings[name] = draw_curves(curves, name)
+    return drawings
+
+
+def _write_plots(drawings: Mapping[str, Drawing], folder: Path) -> Iterator[tuple[str, str]]:
+    """PNG and SVG of each plot; those of a report that was there before and are empty now go."""
+    for name in PLOTS:
+        if name not in drawings:
+            for ending in ("png", "svg"):
+                (folder / f"{name}.{ending}").unlink(missing_ok=True)
+            continue
+        figure = drawings[name].figure
+        write_atomic(folder / f"{name}.png", _saved(figure, "png"))
+        svg = _saved(figure, "svg")
+        write_atomic(folder / f"{name}.svg", svg)
+        yield name, svg.decode()
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    # equal data gives equal bytes
+    with matplotlib.rc_context({"svg.hashsalt": "runner", "svg.fonttype": "path"}):
+        metadata = {"Date": None} if kind == "svg" else {}
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _write_matrix(found: Conclusions, folder: Path) -> list[Path]:
+    path = folder / SPEED_BENCH
+    if not found.matrix:
+        path.unlink(missing_ok=True)
+        return []
+    write_atomic(path, matrix_csv(found.matrix))
+    return [path]

@@ -10,20 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runner.analysis.conclusions import conclude
 from runner.analysis.differences import (
-    ABSENT,
     BY_PLAN,
     Difference,
     ServerDifferences,
     differences,
-    effective_settings,
     server_differences,
 )
-from runner.analysis.measured import measure_run
+from runner.analysis.measured import MeasuredRun, measure_run
 from runner.analysis.pairing import throughput_ratios
+from runner.analysis.settings import ABSENT, effective_settings
 from runner.models.plan import ServerPlan
 from runner.models.status import Status
-from runner.report.readme import render_readme
+from runner.report.contents import build_document
+from runner.report.markdown import render_markdown
 from runner.report.summary import build_summary
 from tests.fixtures.run_folder import NGRAM, RunFolder, cell_plan
 
@@ -42,6 +43,10 @@ def change(root: Path, name: str, path: str, value: object) -> None:
         at = at[step]
     at[last] = value
     file.write_text(json.dumps(info))
+
+
+def readme(run: MeasuredRun) -> str:
+    return render_markdown(build_document(conclude(run), plots=frozenset(), files=()), "..")
 
 
 @pytest.fixture
@@ -65,11 +70,11 @@ def test_a_baseline_with_one_other_flag_is_caught(matched: Path) -> None:
     words = "not comparable: scheduler_config.max_num_seqs is 8 against 64"
     ratio = throughput_ratios(run)[CELL]
     assert (ratio.value, ratio.unavailable) == (None, words)
-    summary = build_summary(run)
+    summary = build_summary(conclude(run))
     assert summary["differences"][0]["not_comparable"] == words
     cell = next(item for item in summary["cells"] if item["id"] == CELL)
     assert cell["figures"]["throughput_ratio"]["unavailable"] == words
-    page = render_readme(run, prefix="..", plots=frozenset())
+    page = readme(run)
     assert "not comparable" in page
     assert "throughput ratios are below" not in page
 
@@ -141,10 +146,10 @@ def test_a_stand_in_is_the_baseline_where_the_first_choice_is_unavailable(tmp_pa
     assert throughput_ratios(found)[CELL].value is not None
     assert [one.cell.id for one in found.unavailable] == ["mtp-code-c4-r1"]
     assert found.left_out == ()
-    assert build_summary(found)["unavailable"] == [
+    assert build_summary(conclude(found))["unavailable"] == [
         {"condition": "mtp", "cell": "mtp-code-c4-r1", "reason": "unavailable: no such head"}
     ]
-    page = render_readme(found, prefix="..", plots=frozenset())
+    page = readme(found)
     told_why = page.split("## Conditions that did not run")[1]
     assert "no such head" in told_why
     assert "2 of 3 cells succeeded and are in the figures; 1 unavailable" in page

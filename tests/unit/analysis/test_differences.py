@@ -10,18 +10,15 @@ from typing import Any
 import pytest
 
 from runner.analysis.differences import (
-    ABSENT,
     BY_PLAN,
-    SPECULATION,
     WHY,
     Difference,
     differences,
-    effective_settings,
-    logged_settings,
     planned_settings,
     server_differences,
 )
 from runner.analysis.measured import measure_run
+from runner.analysis.settings import ABSENT, SPECULATION, effective_settings, logged_settings
 from runner.models.layout import RunLayout
 from tests.fixtures.run_folder import NGRAM, RunFolder, cell_plan, exports_of, server_plan
 

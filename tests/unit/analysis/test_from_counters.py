@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.analysis.conclusions import conclude
 from runner.analysis.counters import CounterPool, counted
 from runner.analysis.measured import measure_run
 from runner.analysis.measurements import FROM_COUNTERS, NOT_COUNTED
@@ -106,7 +107,7 @@ def test_a_cell_of_an_older_image_has_its_figures_from_the_counters(tmp_path: Pa
     (pooled,) = pool_acceptance(found.attempts)
     assert pooled.from_counters
     assert pooled.acceptance.length == length.value
-    assert build_summary(found)["pooled"][0]["source"] == "server counters"
+    assert build_summary(conclude(found))["pooled"][0]["source"] == "server counters"
 
 
 def test_without_any_source_the_cell_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -34,10 +35,9 @@ def test_first_record_of_complete() -> None:
     assert first.spec is not None
     assert (first.spec.steps, first.spec.accepted, first.spec.drafted) == (16, 37, 62)
     assert first.spec.histogram == {0: 2, 1: 4, 2: 3, 3: 1, 4: 6}
-    assert first.spec.per_step_accepted is not None
-    assert sum(first.spec.per_step_accepted) == 37
-    assert first.spec.per_step_drafted is not None
-    assert sum(first.spec.per_step_drafted) == 62
+    assert sum(msgspec.json.decode(first.spec.per_step_accepted)) == 37
+    assert first.spec.accepted_last == msgspec.json.decode(first.spec.per_step_accepted)[-1]
+    assert sum(msgspec.json.decode(first.spec.per_step_drafted)) == 62
 
 
 def test_error_record() -> None:

@@ -262,8 +262,9 @@ def test_missing_figures_are_refused_only_where_they_were_asked_for(tmp_path: Pa
 
 def test_supervisor_side_needs_no_pandas() -> None:
     code = (
-        "import sys, runner.analysis.verify, runner.analysis.measured;"
-        "print([m for m in ('pandas', 'numpy', 'matplotlib', 'jinja2') if m in sys.modules])"
+        "import sys, runner.supervisor.__main__;"
+        "heavy = ('pandas', 'numpy', 'scipy', 'matplotlib', 'jinja2');"
+        "print([m for m in heavy if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -48,18 +48,12 @@ def load(report: ReportPaths) -> dict[str, Any]:
 
 def test_files(report: ReportPaths) -> None:
     assert report.folder.name == "report"
-    assert sorted(path.name for path in report.folder.iterdir()) == [
-        "README.md",
-        "acceptance.csv",
-        "acceptance.png",
-        "acceptance_pooled.csv",
-        "cells.csv",
-        "interactivity.png",
-        "positions.png",
-        "speed.csv",
-        "summary.json",
-        "throughput.png",
-    ]
+    plots = ("acceptance", "interactivity", "positions", "speedup", "throughput", "tradeoff")
+    assert {path.name for path in report.folder.iterdir()} == {
+        *("README.md", "page.html", "summary.json", "handoff.json"),
+        *("acceptance.csv", "acceptance_pooled.csv", "cells.csv", "speed.csv"),
+        *(f"{name}.{ending}" for name in plots for ending in ("png", "svg")),
+    }
     assert report.verdict == (
         "6 of 9 cells succeeded and are in the figures; 3 left out. "
         "0 of 2 throughput ratios are below 1."
@@ -84,7 +78,7 @@ def test_numbers_link_to_their_cell(report: ReportPaths) -> None:
     assert "[94.4](../cells/baseline-chat-c1-r1/attempt-1/)" in text
     assert "[1.80](../cells/ngram-code-c4-r1/attempt-1/)" in text
     assert "[98.17](../cells/baseline-chat-c1-r1/attempt-1/)" in text
-    assert "[4.00](../cells/twin-code-c4-r1/attempt-1/)" in text
+    assert "[4.00 \\[4.00, 4.00\\]](../cells/twin-code-c4-r1/attempt-1/)" in text
 
 
 def test_coverage_and_left_out_are_said(report: ReportPaths) -> None:
@@ -163,7 +157,7 @@ def test_summary_of_ngram_has_bounds_and_every_cell(report: ReportPaths) -> None
 
 def test_summary_figures_are_whole(report: ReportPaths) -> None:
     summary = load(report)
-    assert summary["schema_version"] == 1
+    assert summary["schema_version"] == 2
     figures = [node for node in walk(summary) if isinstance(node, dict) and "unit" in node]
     assert len(figures) > 50
     for figure in figures:
@@ -216,7 +210,7 @@ def test_what_is_drawn(demo_run: Path) -> None:
 
 def test_plots_hold_the_data_and_say_what_they_show(demo_run: Path) -> None:
     run = measure_run(demo_run)
-    figure = draw_curves(throughput_curves(run))
+    figure = draw_curves(throughput_curves(run)).figure
     chat, code = figure.axes
     baseline = chat.get_lines()[0]
     assert list(baseline.get_xdata()) == [1.0, 4.0]
@@ -228,10 +222,10 @@ def test_plots_hold_the_data_and_say_what_they_show(demo_run: Path) -> None:
     assert chat.get_ylabel() == "output tokens per second"
     assert "first start to last end" in figure.texts[1].get_text()
     bars = acceptance_bars(run, pool_acceptance(run.attempts))
-    (axes,) = draw_acceptance(bars).axes
+    (axes,) = draw_acceptance(bars).figure.axes
     widths = [patch.get_width() for patch in axes.patches]
     assert widths == [5, (1056 + 2117) / 1056, 4, 4.0], "ceiling, then value, for each bar"
-    (positions,) = draw_positions(bars).axes
+    (positions,) = draw_positions(bars).figure.axes
     assert list(positions.get_lines()[1].get_ydata()) == [1.0, 1.0, 1.0]
     assert positions.get_ylim()[0] == 0
 

@@ -1,0 +1,1 @@
+"""Where each AIPerf version writes what a request record holds: one data file per layout."""

@@ -1,0 +1,1 @@
+"""Rules that say how far a measured cell, and a group of cells, can be believed."""

@@ -1,0 +1,1 @@
+"""The parts of a report, in the order in which a model card wants them."""
