@@ -171,13 +171,14 @@ def _collected(
             tokens = planned.get(record.id) or record.input_tokens
             if tokens is None:
                 continue
+            good = record.outcome is Outcome.GOOD
+            if good and not attempt.included:
+                continue
             one = bins.setdefault(bin_of(tokens), _Bin())
-            if record.outcome is not Outcome.GOOD:
+            if not good:
                 one.failed += 1
                 message = record.error.message if record.error else None
                 one.context_limit += bool(_CONTEXT_LIMIT.search(message or ""))
-                continue
-            if not attempt.included:
                 continue
             one.good += 1
             one.longest = max(one.longest or 0, tokens)

@@ -78,7 +78,8 @@ class LoadPair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One condition against its baseline on one prompt set; loads by rising concurrency.
+    """One condition against its baseline on one prompt set; loads of either side by rising
+    concurrency.
 
     `not_comparable` names what else differs; then no ratio has a value.
     """
@@ -110,11 +111,11 @@ def compare_speed(run: MeasuredRun) -> tuple[Comparison, ...]:
         baseline = by_id[baseline_id]
         why = refused.get((server.id, baseline_id))
         for prompts in dict.fromkeys(key[1] for key in groups if key[0] == server.id):
+            sides = (server.id, baseline_id)
+            measured = {key[2] for key in groups if key[0] in sides and key[1] == prompts}
             loads = tuple(
                 _load(groups, server.id, baseline_id, prompts, concurrency, why)
-                for concurrency in sorted(
-                    key[2] for key in groups if key[0] == server.id and key[1] == prompts
-                )
+                for concurrency in sorted(measured)
             )
             found.append(Comparison(prompts, server, baseline, loads, why))
     return tuple(found)
@@ -140,7 +141,7 @@ def _load(
     ours, theirs = (groups.get((one, prompts, concurrency), ()) for one in (server, baseline))
     mine = tuple(attempt for attempt in ours if attempt.included)
     base = tuple(attempt for attempt in theirs if attempt.included)
-    missing = why or _missing(ours, theirs, mine, base, baseline)
+    missing = why or _missing(ours, theirs, mine, base, server, baseline)
     if missing is not None:
         none = Ratio(None, unavailable=missing)
         return LoadPair(concurrency, mine, base, none, none, none)
@@ -184,10 +185,12 @@ def _missing(
     theirs: Sequence[MeasuredAttempt],
     mine: Sequence[MeasuredAttempt],
     base: Sequence[MeasuredAttempt],
+    server: str,
     baseline: str,
 ) -> str | None:
-    if not theirs:
-        return f"no cell of {baseline} has the same prompts and concurrency"
+    for name, side in ((server, ours), (baseline, theirs)):
+        if not side:
+            return f"no cell of {name} has the same prompts and concurrency"
     for side, good in ((ours, mine), (theirs, base)):
         if not good:
             last = side[-1]

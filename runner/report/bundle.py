@@ -48,11 +48,12 @@ def copy_raw(run_root: Path, plan: Plan, bundle: Path) -> tuple[LeftOut, ...]:
             name = path.relative_to(run_root)
             if path.is_symlink() or not path.is_file() or name.parts[0] in ("report", "control"):
                 continue
+            # a folder that a report leads to is there, with or without its files
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             why = next((words for pattern, words in private if fnmatch(str(name), pattern)), None)
             if why is not None:
                 left_out.append(LeftOut(str(name), why))
                 continue
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target / name)
     except OSError as error:
         raise ArtifactError(

@@ -46,6 +46,17 @@ def test_the_tour(world: World, killed_client: str):
         run(world, line)
 
 
+def test_reports_of_a_collected_run(world: World, killed_client: str):
+    world.runner("collect")
+    (lines,) = blocks("README.md", "Reports")
+    assert len(lines) == 3
+    for line in lines:
+        run(world, line)
+    shared = world.root / "to-publish"
+    assert (shared / "page.html").exists()
+    assert (shared / "raw" / "plan.json").exists()
+
+
 def test_the_page_on_hosts(world: World, killed_client: str):
     lines = [
         line

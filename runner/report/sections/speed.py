@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from runner.analysis.conclusions import Conclusions
 from runner.analysis.kv_cache import KvCache
@@ -255,4 +256,6 @@ def _kv_caches(found: Conclusions) -> list[Block]:
 def _tokens(one: KvCache | None) -> Cell:
     if one is None:
         return cell("not told")
-    return Cell((Span(f"{one.tokens:,}", Link(Into.RUN, one.source)),), one.tokens)
+    # the folder: a bundle to share may be without the file
+    folder = str(PurePosixPath(one.source).parent)
+    return Cell((Span(f"{one.tokens:,}", Link(Into.RUN, folder)),), one.tokens)

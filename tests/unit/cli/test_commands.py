@@ -31,6 +31,7 @@ COMMANDS = (
     "prune",
     "collect",
     "report",
+    "compare",
     "hosts",
     "hosts list",
     "hosts check",
