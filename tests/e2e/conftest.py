@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.world import PLANTED, REPOSITORY, TOUR_SUBMIT, Quickstart, World
+from tests.e2e.world import OLD, PLANTED, REPOSITORY, TOUR_SUBMIT, Quickstart, World, blocks
 
 
 def _hosts(root: Path, socket: str, sshd) -> str:
@@ -75,7 +75,9 @@ def world(engine_socket: str, sshd) -> Iterator[World]:
             "HF_TOKEN": PLANTED,
             "COLUMNS": "100",
         }
-        yield World(root, engine_socket, hosts_file, store, environment)
+        found = World(root, engine_socket, hosts_file, store, environment)
+        yield found
+        found.end_ahead()
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +96,22 @@ def quickstart(world: World) -> Quickstart:
     runs = [path for path in (world.store / "quickstart").iterdir() if path.name.startswith("20")]
     assert len(runs) == 1
     _build_alike(world)
+    _start_ahead(world)
     return Quickstart(runs[0].name, done.returncode, done.stdout, done.stderr, runs[0])
+
+
+def _start_ahead(world: World) -> None:
+    """What takes minutes and waits for nothing goes on beside the tests: a drafter is trained, and
+    the layers of an older image are built (the tests' own build then finds them)."""
+    make, *_ = blocks("README.md", "Evaluate a drafter")[0]
+    models = world.root / "models"
+    world.start_ahead(
+        "eagle3",
+        *make.split()[1:],
+        *("--verifier", f"{models}/tiny", "--target", f"{models}/tiny-eagle3"),
+    )
+    build = ("images", "build", "vllm-cpu", "--host", "old", "--build-arg", f"VLLM_VERSION={OLD}")
+    world.start_ahead("old-image", *build, RUNNER_LOCK=str(world.root / "ahead.lock.yaml"))
 
 
 def _build_alike(world: World) -> None:

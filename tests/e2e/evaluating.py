@@ -44,6 +44,11 @@ class Evaluated:
     def readme(self) -> str:
         return (self.folder / "report" / "README.md").read_text()
 
+    def cell(self, beginning: str) -> str:
+        """The one cell whose id begins so."""
+        (name,) = (c["id"] for c in self.plan["cells"] if c["id"].startswith(beginning))
+        return str(name)
+
     def results(self) -> dict[str, dict]:
         """`result.json` by cell."""
         return {

@@ -7,19 +7,9 @@ import shlex
 
 import pytest
 
-from tests.e2e.world import REPOSITORY, TOUR_SUBMIT, World
+from tests.e2e.world import REPOSITORY, TOUR_SUBMIT, World, blocks
 
 pytestmark = pytest.mark.e2e
-
-
-def blocks(document: str, section: str) -> list[list[str]]:
-    """Command lines of the bash blocks in a section of a document, comments cut off."""
-    text = (REPOSITORY / document).read_text().split(f"## {section}\n", 1)[1].split("\n## ", 1)[0]
-    found = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
-    return [
-        [line.split("  #")[0].split(" #")[0].strip() for line in block.splitlines() if line.strip()]
-        for block in found
-    ]
 
 
 def run(world: World, line: str) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tests.e2e.evaluating import Evaluated, evaluate, settings
-from tests.e2e.test_docs import blocks
-from tests.e2e.world import World
+from tests.e2e.world import OLD, World, blocks
+from tests.fixtures.browser import Browser
 
 pytestmark = pytest.mark.e2e
-
-OLD = "0.27.0"
-"""Neither per-request acceptance nor adaptive verification, and the same torch as 0.32.0."""
 
 
 @pytest.fixture(scope="session")
@@ -25,13 +23,8 @@ def datasets(world: World) -> None:
 @pytest.fixture(scope="session")
 def trained(world: World, quickstart, jobs, datasets) -> Evaluated:
     """The README's evaluation of a trained EAGLE3 head, its commands as they are written."""
-    ((make, fetch, plan, submit, *_),) = blocks("README.md", "Evaluate a drafter")
-    models = str(world.root / "models")
-    world.runner(
-        *make.split()[1:],
-        *("--verifier", f"{models}/tiny", "--target", f"{models}/tiny-eagle3"),
-        timeout=900,
-    )
+    ((_, fetch, plan, submit, *_),) = blocks("README.md", "Evaluate a drafter")
+    world.wait_for("eagle3")
     for line in (fetch, plan):
         world.runner(*line.split()[1:])
     assert submit == "runner submit jobs/tiny-evaluation.yaml --host local --follow"
@@ -75,6 +68,7 @@ def on_old_image(world: World, quickstart, trained) -> Evaluated:
     """A draft model on an older vLLM; the host `old` names that image by its reference."""
     models = str(world.root / "models")
     build = ("images", "build", "vllm-cpu", "--host", "old", "--build-arg", f"VLLM_VERSION={OLD}")
+    world.wait_for("old-image")
     world.runner(*build, timeout=1200)
     world.runner("images", "build", "aiperf", "supervisor", "--host", "old", timeout=900)
     world.runner("images", "build", "--host", "old", timeout=900)
@@ -129,6 +123,34 @@ def test_speed_up_comes_from_matched_pairs(trained: Evaluated) -> None:
     assert set(cells) == {"drafter-adaptive_off", "baseline"}
     assert cells["drafter-adaptive_off"]["figures"]["throughput_ratio"]["value"] > 0
     assert [item["not_comparable"] for item in trained.summary["differences"]] == [None]
+
+
+def test_the_answers_are_those_of_the_verifier(trained: Evaluated) -> None:
+    (check,) = trained.summary["lossless"]
+    # 8 conversations of two turns; float32 on one machine: near-ties are rare
+    assert check["compared"] == 16
+    assert check["verdict"] in ("ok", "warn"), check["message"]
+    cell = f"cells/{trained.cell('drafter-adaptive_off-speedup-mt-bench')}/attempt-1/load/aiperf"
+    outputs = json.loads((trained.folder / cell / "outputs.json").read_text())
+    assert sum(bool(one["response_text"]) for one in outputs["data"]) == 16
+
+
+def test_a_report_of_a_real_run(trained: Evaluated, browser: Browser) -> None:
+    """The page of a real run has no errors, and every link of it and of the README resolves."""
+    report = trained.folder / "report"
+    browser.open(report / "page.html")
+    assert browser.problems() == []
+    targets = set(re.findall(r"\]\(([^)#]+)\)", trained.readme))
+    targets |= set(re.findall(r'href="([^"#:]+)"', (report / "page.html").read_text()))
+    for target in targets - {"data"}:
+        assert (report / target).exists(), target
+    (kv_cache,) = {one["tokens"] for one in trained.summary["kv_cache"].values()}
+    assert kv_cache > 0, "a CPU's cache is as large as it was asked to be"
+    (comparison,) = trained.summary["speedup"]
+    (load,) = comparison["equal_concurrency"]
+    assert load["throughput_ratio"]["interval"]["method"] == "bootstrap over 8 rows"
+    categories = {one["category"] for one in trained.summary["categories"]}
+    assert len(categories) > 1, "MT-Bench has categories"
 
 
 def test_adaptive_verification_is_unavailable_and_says_why(trained: Evaluated) -> None:

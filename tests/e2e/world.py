@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOUR_SUBMIT = "runner submit jobs/quickstart.yaml --host box"
 """The line of the README's tour."""
+
+OLD = "0.27.0"
+"""A vLLM with neither per-request acceptance nor adaptive verification, on the torch of 0.32.0."""
 
 PLANTED = "hf_planted9e1f0c7a5b"
 
@@ -25,6 +29,30 @@ class World:
     hosts_file: Path
     store: Path
     environment: dict[str, str] = field(default_factory=dict)
+    ahead: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    def start_ahead(self, name: str, *arguments: str, **environment: str) -> None:
+        """Run the tool beside the tests, for `wait_for` to ask about later."""
+        with (self.root / f"{name}.log").open("w") as log:
+            self.ahead[name] = subprocess.Popen(
+                self.command(*arguments),
+                stdout=log,
+                stderr=log,
+                cwd=self.root,
+                env={**self.environment, **environment},
+                text=True,
+            )
+
+    def wait_for(self, name: str, timeout_s: float = 1200) -> None:
+        """Wait for what was started ahead; exit code 0 is expected."""
+        code = self.ahead.pop(name).wait(timeout_s)
+        assert code == 0, (self.root / f"{name}.log").read_text()
+
+    def end_ahead(self) -> None:
+        """End what nobody waited for."""
+        for process in self.ahead.values():
+            process.terminate()
+            process.wait(60)
 
     def command(self, *arguments: str) -> list[str]:
         """argv of the tool."""
@@ -112,3 +140,13 @@ class Quickstart:
 def _lines(journal: Path) -> list[str]:
     """Whole lines of a journal that may be being written."""
     return journal.read_text().split("\n")[:-1] if journal.exists() else []
+
+
+def blocks(document: str, section: str) -> list[list[str]]:
+    """Command lines of the bash blocks in a section of a document, comments cut off."""
+    text = (REPOSITORY / document).read_text().split(f"## {section}\n", 1)[1].split("\n## ", 1)[0]
+    found = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    return [
+        [line.split("  #")[0].split(" #")[0].strip() for line in block.splitlines() if line.strip()]
+        for block in found
+    ]
