@@ -11,8 +11,13 @@ command -v docker >/dev/null || needed+=(docker.io)
 command -v iptables >/dev/null || needed+=(iptables)
 command -v debootstrap >/dev/null || needed+=(debootstrap)
 [ -x /usr/sbin/sshd ] || needed+=(openssh-server)
-command -v chromium >/dev/null || needed+=(chromium)
-command -v chromedriver >/dev/null || needed+=(chromium-driver)
+if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
+  if grep -q '^ID=debian' /etc/os-release; then
+    needed+=(chromium chromium-driver)
+  else  # Ubuntu's package is a snap: selenium fetches a browser, which needs these
+    needed+=(libnss3 libgbm1)
+  fi
+fi
 command -v ssh-keygen >/dev/null || needed+=(openssh-client)
 python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=(python3-venv)
 if [ ${#needed[@]} -gt 0 ]; then

@@ -67,6 +67,7 @@ class LongContext:
     """
 
     prompts: str
+    dataset: str
     configuration: str
     concurrency: int
     bins: tuple[BinFigures, ...]
@@ -141,15 +142,18 @@ def _of_group(
     scored = sum(one.scored for one in figures)
     return LongContext(
         cell.prompts,
+        cell.dataset or cell.prompts,
         attempts[0].server.configuration,
         cell.concurrency,
         figures,
         max((one.longest for one in figures if one.longest is not None), default=None),
-        None if scored else _why_no_score(expected),
+        None if scored else _why_no_score(expected, paths),
     )
 
 
-def _why_no_score(expected: Mapping[str, tuple[str, str]]) -> str:
+def _why_no_score(expected: Mapping[str, tuple[str, str]], paths: Sequence[str]) -> str:
+    if not paths:
+        return "no cell is in the figures"
     if not expected:
         return "the run has no expected answers beside its prompts"
     return "no cell in the figures kept the texts of its answers"

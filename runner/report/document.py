@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runner.report.figures import NOTHING
+
 
 class Into(StrEnum):
     """What a link leads to."""
@@ -168,7 +170,7 @@ def linked(
     """A cell that leads to the raw cells of its number: the text itself does when there is one,
     else a numbered link to each follows it."""
     known = [path for path in paths if path]
-    if not known:
+    if not known or text == NOTHING:
         return cell(text, value, strong=strong)
     if len(known) == 1:
         return Cell((Span(text, Link(Into.RUN, known[0]), strong=strong),), value)
@@ -178,10 +180,12 @@ def linked(
     return Cell(tuple(spans), value)
 
 
-def also(text: str, paths: Sequence[str], value: float | None = None) -> Cell:
+def also(
+    text: str, paths: Sequence[str], value: float | None = None, *, strong: bool = False
+) -> Cell:
     """A cell beside one that has the links already: it leads to its raw cell where there is one
     alone, and repeats no list of them."""
-    return linked(text, paths if len(paths) == 1 else (), value)
+    return linked(text, paths if len(paths) == 1 else (), value, strong=strong)
 
 
 def columns(*labels: str | Column) -> tuple[Column, ...]:

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 from runner.analysis.conclusions import Conclusions, conclude
 from runner.analysis.frames import build_frames
 from runner.analysis.measured import measure_run
+from runner.analysis.pooling import PooledAcceptance
 from runner.analysis.speed_bench import matrix_csv
 from runner.artifacts.atomic import write_atomic, write_json
 from runner.errors import ArtifactError
 from runner.report.bundle import RAW, LeftOut, copy_raw, left_out_text
 from runner.report.contents import build_document, verdict_line
-from runner.report.context_plot import context_lines, draw_context
+from runner.report.context_plot import context_panels, draw_context
 from runner.report.drawn import Drawing
 from runner.report.handoff import build_handoff
 from runner.report.html import render_page
@@ -130,8 +131,8 @@ def draw(found: Conclusions) -> Mapping[str, Drawing]:
     run = found.run
     bars = acceptance_bars(run, found.acceptance)
     with_positions = [bar for bar in bars if bar.positions]
-    categories = acceptance_bars(run, found.categories)
-    context = context_lines(run, found.long_context)
+    categories = acceptance_bars(run, drawn_categories(found))
+    context = context_panels(run, found.long_context)
     panels = tradeoff_lines(run, found.tradeoffs)
     drawings: dict[str, Drawing] = {}
     if bars:
@@ -153,6 +154,15 @@ def draw(found: Conclusions) -> Mapping[str, Drawing]:
         if not curves.empty:
             drawings[name] = draw_curves(curves, name)
     return drawings
+
+
+def drawn_categories(found: Conclusions) -> tuple[PooledAcceptance, ...]:
+    """Categories that are drawn: of acceptance sets where there are some, and none of MRCR, whose
+    categories are the lengths of another plot. The table has them all."""
+    modes = {cell.prompts: (cell.mode, cell.dataset or "") for cell in found.run.plan.cells}
+    text = [one for one in found.categories if not modes[one.prompts][1].startswith("mrcr")]
+    measured = [one for one in text if modes[one.prompts][0] == "acceptance"]
+    return tuple(measured or text)
 
 
 def _write_plots(drawings: Mapping[str, Drawing], folder: Path) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from runner.report.document import (
     Plot,
     Section,
     Table,
+    also,
     cell,
     columns,
     linked,
@@ -100,6 +101,6 @@ def _row(one: LongContext, figures: BinFigures) -> tuple[Cell, ...]:
         cell(str(figures.failed), figures.failed),
         cell(str(figures.context_limit), figures.context_limit),
         linked(words, figures.paths, length),
-        linked(net, figures.paths, ratio.value, strong=(ratio.value or 1) < 1),
+        also(net, figures.paths, ratio.value, strong=(ratio.value or 1) < 1),
         cell(f"{score} of {figures.scored}" if figures.scored else NOTHING, figures.score),
     )

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from runner.analysis.conclusions import Conclusions, conclude
 from runner.analysis.measured import measure_run
 from runner.models.plan import PlannedRow
-from runner.report.context_plot import context_lines, draw_context
+from runner.report.context_plot import context_panels, draw_context
 from runner.report.drawn import Drawing
 from runner.report.series import acceptance_bars, ratio_curves
 from runner.report.tradeoff_plot import draw_tradeoff, tradeoff_lines
@@ -100,13 +100,14 @@ def test_ratios_are_drawn_with_a_line_at_one(found: Conclusions) -> None:
 
 
 def test_long_context_is_drawn_by_bin(found: Conclusions) -> None:
-    drawing = draw_context(context_lines(found.run, found.long_context))
+    drawing = draw_context(context_panels(found.run, found.long_context))
     (axes,) = drawing.figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1k-2k", "2k-4k"]
     # 1 + 4 / 2 and 1 + 2 / 2
     (points,) = lines(axes).values()
     assert points == [(0, 3.0), (1, 2.0)]
-    assert told(drawing, "drafter, mrcr, concurrency 1")[1]["acceptance length"] == "2.00"
+    assert axes.get_title(loc="left") == "Acceptance length, mrcr"
+    assert told(drawing, "drafter")[1]["acceptance length"] == "2.00"
 
 
 def test_bars_carry_their_interval(found: Conclusions) -> None:
