@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from runner.analysis.checked import Figure, ok, percent, refuse, warn
 from runner.analysis.export import ExportSummary, ReadyMarker
 from runner.analysis.prometheus import (
     ACCEPTED_PER_POSITION,
@@ -46,34 +47,15 @@ class Evidence:
         return self.deltas.get(counter, Delta(Known.UNKNOWN, note="no scrape of /metrics"))
 
 
-Figure = float | int | str | None
-
-
-def _ok(name: str, message: str, **figures: Figure) -> Check:
-    return Check(name=name, verdict=Verdict.OK, message=message, figures=figures)
-
-
-def _warn(name: str, message: str, **figures: Figure) -> Check:
-    return Check(name=name, verdict=Verdict.WARN, message=message, figures=figures)
-
-
-def _refuse(name: str, reason: Reason, message: str, **figures: Figure) -> Check:
-    return Check(name=name, verdict=Verdict.REFUSE, message=message, reason=reason, figures=figures)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def exit_code(evidence: Evidence) -> Check:
     """AIPerf ended with 0. That alone proves nothing; anything else proves a failure."""
     code = evidence.exit_code
     if code == 0:
-        return _ok("exit_code", "AIPerf ended with 0", exit_code=code)
+        return ok("exit_code", "AIPerf ended with 0", exit_code=code)
     if code is None:
-        return _warn("exit_code", "the exit code of AIPerf is not known")
+        return warn("exit_code", "the exit code of AIPerf is not known")
     message = f"AIPerf ended with {code}, expected 0; {evidence.tally.recorded} requests recorded"
-    return _refuse("exit_code", Reason.LOAD_FAILED, message, exit_code=code)
+    return refuse("exit_code", Reason.LOAD_FAILED, message, exit_code=code)
 
 
 def complete(evidence: Evidence) -> Check:
@@ -81,31 +63,31 @@ def complete(evidence: Evidence) -> Check:
     summary, tally = evidence.summary, evidence.tally
     done = f"{tally.recorded} of {evidence.cell.requests} requests recorded"
     if summary is None:
-        return _refuse("complete", Reason.INCOMPLETE, f"AIPerf left no whole summary; {done}")
+        return refuse("complete", Reason.INCOMPLETE, f"AIPerf left no whole summary; {done}")
     if summary.was_cancelled or not summary.is_complete:
         state = "cancelled" if summary.was_cancelled else "incomplete"
         why = f" ({summary.incomplete_reason})" if summary.incomplete_reason else ""
-        return _refuse("complete", Reason.INCOMPLETE, f"{state}: {done}{why}")
+        return refuse("complete", Reason.INCOMPLETE, f"{state}: {done}{why}")
     cancelled = tally.outcomes[Outcome.CANCELLED]
     if cancelled:
         message = f"{cancelled} of {tally.recorded} recorded requests were cancelled, limit 0"
-        return _refuse("complete", Reason.INCOMPLETE, message, cancelled=cancelled)
-    return _ok("complete", f"not cancelled, complete; {done}")
+        return refuse("complete", Reason.INCOMPLETE, message, cancelled=cancelled)
+    return ok("complete", f"not cancelled, complete; {done}")
 
 
 def ready_marker(evidence: Evidence) -> Check:
     """AIPerf wrote its ready marker, and the marker says neither cancelled nor partial."""
     marker = evidence.marker
     if marker is None:
-        return _refuse("ready_marker", Reason.INCOMPLETE, "AIPerf left no ready marker")
+        return refuse("ready_marker", Reason.INCOMPLETE, "AIPerf left no ready marker")
     if not marker.ready or marker.was_cancelled or marker.partial:
-        return _refuse(
+        return refuse(
             "ready_marker",
             Reason.INCOMPLETE,
             f"ready marker says ready={marker.ready}, was_cancelled={marker.was_cancelled}, "
             f"partial={marker.partial}; expected True, False, False",
         )
-    return _ok("ready_marker", "exports are whole")
+    return ok("ready_marker", "exports are whole")
 
 
 def torn_lines(evidence: Evidence) -> Check:
@@ -113,8 +95,8 @@ def torn_lines(evidence: Evidence) -> Check:
     torn = evidence.tally.torn_lines
     if torn:
         message = f"{torn} torn lines in the request records, limit 0"
-        return _refuse("torn_lines", Reason.INCOMPLETE, message, torn_lines=torn)
-    return _ok("torn_lines", "every record is whole", torn_lines=0)
+        return refuse("torn_lines", Reason.INCOMPLETE, message, torn_lines=torn)
+    return ok("torn_lines", "every record is whole", torn_lines=0)
 
 
 def rows(evidence: Evidence) -> Check:
@@ -133,7 +115,7 @@ def rows(evidence: Evidence) -> Check:
         "repeated": repeated,
     }
     if not (missing or foreign or repeated):
-        return _ok("rows", f"{recorded} of {len(planned)} planned rows, each once", **figures)
+        return ok("rows", f"{recorded} of {len(planned)} planned rows, each once", **figures)
     examples = [f"{row}#{turn}" for row, turn in sorted(missing or foreign)[:SHOWN]]
     message = (
         f"{recorded} of {len(planned)} planned rows recorded: {len(missing)} missing, "
@@ -141,7 +123,7 @@ def rows(evidence: Evidence) -> Check:
     )
     if examples:
         message += f" (for example {', '.join(examples)})"
-    return _refuse("rows", Reason.INCOMPLETE, message, **figures)
+    return refuse("rows", Reason.INCOMPLETE, message, **figures)
 
 
 def _rows_in_time(evidence: Evidence, planned: set[RowKey]) -> Check:
@@ -157,8 +139,8 @@ def _rows_in_time(evidence: Evidence, planned: set[RowKey]) -> Check:
             f": {len(foreign)} not planned, {repeated} more than once; at least "
             f"{cell.concurrency} are needed, one for each request in flight"
         )
-        return _refuse("rows", Reason.INCOMPLETE, message, **figures)
-    return _ok("rows", message, **figures)
+        return refuse("rows", Reason.INCOMPLETE, message, **figures)
+    return ok("rows", message, **figures)
 
 
 def errors(evidence: Evidence) -> Check:
@@ -169,14 +151,14 @@ def errors(evidence: Evidence) -> Check:
     of = tally.recorded if timed else max(evidence.cell.requests, tally.recorded)
     share = failed / of if of else 0.0
     if not failed:
-        return _ok("errors", f"0 of {of} failed", failed=0, share=0.0, limit=limit)
+        return ok("errors", f"0 of {of} failed", failed=0, share=0.0, limit=limit)
     message = f"{failed} of {of} failed: {_kinds(tally.error_kinds)}"
     if share > limit:
-        message += f" (limit {_percent(limit)})"
-        return _refuse(
+        message += f" (limit {percent(limit)})"
+        return refuse(
             "errors", Reason.REQUEST_ERRORS, message, failed=failed, share=share, limit=limit
         )
-    return _warn("errors", message, failed=failed, share=share, limit=limit)
+    return warn("errors", message, failed=failed, share=share, limit=limit)
 
 
 def _kinds(kinds: Counter[str]) -> str:
@@ -191,8 +173,8 @@ def empty(evidence: Evidence) -> Check:
     count = evidence.tally.outcomes[Outcome.EMPTY]
     if count:
         message = f"{count} of {evidence.tally.recorded} requests have 0 output tokens, limit 0"
-        return _refuse("empty", Reason.REQUEST_ERRORS, message, empty=count)
-    return _ok("empty", "every answer has output tokens", empty=0)
+        return refuse("empty", Reason.REQUEST_ERRORS, message, empty=count)
+    return ok("empty", "every answer has output tokens", empty=0)
 
 
 def output_cap(evidence: Evidence) -> Check:
@@ -204,15 +186,15 @@ def output_cap(evidence: Evidence) -> Check:
             f"{tally.above_cap} requests have more than {cap} output tokens, "
             f"the longest {tally.longest_output_tokens}"
         )
-        return _refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
+        return refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
     if evidence.cell.ignore_eos and tally.below_cap:
         message = (
             f"{tally.below_cap} answers are shorter than {cap} tokens, though every answer was to "
             "go on to the cap"
         )
-        return _refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
+        return refuse("output_cap", Reason.CONFIGURATION_DIFFERS, message, **figures)
     message = f"longest answer {tally.longest_output_tokens} tokens, cap {cap}"
-    return _ok("output_cap", message, **figures)
+    return ok("output_cap", message, **figures)
 
 
 def in_flight(evidence: Evidence) -> Check:
@@ -222,25 +204,25 @@ def in_flight(evidence: Evidence) -> Check:
     """
     concurrency, mean = evidence.cell.concurrency, evidence.tally.mean_in_flight
     if mean is None:
-        return _ok("in_flight", "not worked out: no request tells its times")
+        return ok("in_flight", "not worked out: no request tells its times")
     message = f"{mean:.2f} requests under way on average, concurrency {concurrency}"
     figures = {"mean": mean, "concurrency": concurrency}
     if mean > concurrency * (1 + IN_FLIGHT_TOLERANCE):
         message += "; the clock was set back, or the load was another one than planned"
-        return _refuse("in_flight", Reason.CONFIGURATION_DIFFERS, message, **figures)
-    return _ok("in_flight", message, **figures)
+        return refuse("in_flight", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    return ok("in_flight", message, **figures)
 
 
 def model(evidence: Evidence) -> Check:
     """The load was sent to the server of this cell and no other."""
     expected = evidence.server.served_name
     if evidence.summary is None or not evidence.summary.models:
-        return _warn("model", f"AIPerf's summary names no model, expected '{expected}'")
+        return warn("model", f"AIPerf's summary names no model, expected '{expected}'")
     found = evidence.summary.models
     if found != (expected,):
         message = f"the load was sent to {', '.join(found)}, expected '{expected}'"
-        return _refuse("model", Reason.FOREIGN_SERVER, message)
-    return _ok("model", f"served as '{expected}'")
+        return refuse("model", Reason.FOREIGN_SERVER, message)
+    return ok("model", f"served as '{expected}'")
 
 
 def drafter_ran(evidence: Evidence) -> Check:
@@ -252,23 +234,23 @@ def drafter_ran(evidence: Evidence) -> Check:
     if speculative is None:
         if drafted or pool.requests:
             message = "a server without speculation reports speculative figures"
-            return _refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
-        return _ok("drafter_ran", "no speculation, as planned", **figures)
+            return refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
+        return ok("drafter_ran", "no speculation, as planned", **figures)
     if not drafted:
         message = (
             f"{speculative.method} drafted nothing: drafts counted "
             f"{'unknown' if counted.value is None else f'{counted.value:.0f}'}, "
             f"drafted steps recorded {pool.steps}; expected more than 0"
         )
-        return _refuse("drafter_ran", Reason.DRAFTER_DID_NOT_RUN, message, **figures)
+        return refuse("drafter_ran", Reason.DRAFTER_DID_NOT_RUN, message, **figures)
     k, found = speculative.num_speculative_tokens, _ks(evidence)
     if not found:
         message = f"{speculative.method} drafted, its k is not known; the plan says {k}"
-        return _warn("drafter_ran", message, **figures)
+        return warn("drafter_ran", message, **figures)
     if found - {k}:
         message = f"k is {', '.join(map(str, sorted(found)))}, the plan says {k}"
-        return _refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
-    return _ok("drafter_ran", f"{speculative.method} drafted, k = {k}", **figures)
+        return refuse("drafter_ran", Reason.CONFIGURATION_DIFFERS, message, **figures)
+    return ok("drafter_ran", f"{speculative.method} drafted, k = {k}", **figures)
 
 
 def _ks(evidence: Evidence) -> set[int]:
@@ -283,21 +265,21 @@ def per_request_metrics(evidence: Evidence) -> Check:
     """Every good request of a speculative server carries its own acceptance figures."""
     pool = evidence.tally.acceptance
     if evidence.server.speculative is None:
-        return _ok("per_request_metrics", "not asked for: no speculation")
+        return ok("per_request_metrics", "not asked for: no speculation")
     good = pool.requests + pool.missing
     message = f"{pool.requests} of {good} good requests carry acceptance figures"
     if not evidence.server.per_request_metrics and not pool.requests:
         if evidence.delta(DRAFTS).value is None:
             message = f"{message}, and the server's counters are not known"
-            return _refuse("per_request_metrics", Reason.METRICS_MISSING, message)
+            return refuse("per_request_metrics", Reason.METRICS_MISSING, message)
         message = "this image reports none: acceptance comes from the server's counters"
-        return _warn("per_request_metrics", message, missing=pool.missing)
+        return warn("per_request_metrics", message, missing=pool.missing)
     if not pool.missing:
-        return _ok("per_request_metrics", message, missing=0)
+        return ok("per_request_metrics", message, missing=0)
     if PER_REQUEST_FLAG not in evidence.server.container.command:
         message += "; the server was not asked for them"
-        return _warn("per_request_metrics", message, missing=pool.missing)
-    return _refuse("per_request_metrics", Reason.METRICS_MISSING, message, missing=pool.missing)
+        return warn("per_request_metrics", message, missing=pool.missing)
+    return refuse("per_request_metrics", Reason.METRICS_MISSING, message, missing=pool.missing)
 
 
 def counters(evidence: Evidence) -> Check:
@@ -305,13 +287,13 @@ def counters(evidence: Evidence) -> Check:
     restarted = [delta for delta in evidence.deltas.values() if delta.state is Known.RESTARTED]
     if restarted:
         message = f"server restarted: {restarted[0].note}"
-        return _refuse("counters", Reason.SERVER_DIED, message)
+        return refuse("counters", Reason.SERVER_DIED, message)
     wanted = _countable(evidence)
     known = {name: pair for name, pair in wanted.items() if pair[1].value is not None}
     if not known:
         notes = [delta.note for _, delta in wanted.values() if delta.note]
         why = notes[0] if notes else "no counter matches what the records hold"
-        return _warn("counters", f"not compared with the records: {why}")
+        return warn("counters", f"not compared with the records: {why}")
     found = _agreement(known)
     if found.verdict is Verdict.OK and len(known) < len(wanted):
         absent = ", ".join(name for name in wanted if name not in known)
@@ -343,11 +325,11 @@ def _agreement(pairs: dict[str, tuple[int, Delta]]) -> Check:
         parts.append(f"{name} {recorded} in records, {counted:.0f} counted")
     notes = sorted({delta.note for _, delta in pairs.values() if delta.note})
     message = "; ".join(
-        [*parts, f"{_percent(worst)} apart, limit {_percent(COUNTER_TOLERANCE)}", *notes]
+        [*parts, f"{percent(worst)} apart, limit {percent(COUNTER_TOLERANCE)}", *notes]
     )
     if worst > COUNTER_TOLERANCE:
-        return _refuse("counters", Reason.COUNTERS_DISAGREE, message, apart=worst, **figures)
-    return _ok("counters", message, apart=worst, **figures)
+        return refuse("counters", Reason.COUNTERS_DISAGREE, message, apart=worst, **figures)
+    return ok("counters", message, apart=worst, **figures)
 
 
 def prefix_cache(evidence: Evidence) -> Check:
@@ -356,14 +338,12 @@ def prefix_cache(evidence: Evidence) -> Check:
     queries, hits = asked.value, found.value
     if queries is None or hits is None:
         message = f"prefix cache not checked: {asked.note or found.note}"
-        judge = _warn if evidence.server.prefix_caching else _ok
+        judge = warn if evidence.server.prefix_caching else ok
         return judge("prefix_cache", message)
     share = hits / queries if queries else 0.0
-    message = (
-        f"prefix cache {_percent(share)} of prompt tokens, limit {_percent(PREFIX_CACHE_LIMIT)}"
-    )
+    message = f"prefix cache {percent(share)} of prompt tokens, limit {percent(PREFIX_CACHE_LIMIT)}"
     if share <= PREFIX_CACHE_LIMIT:
-        return _ok("prefix_cache", message, share=share)
+        return ok("prefix_cache", message, share=share)
     if evidence.server.prefix_caching:
-        return _warn("prefix_cache", f"{message}; it is on in the plan", share=share)
-    return _refuse("prefix_cache", Reason.CONFIGURATION_DIFFERS, message, share=share)
+        return warn("prefix_cache", f"{message}; it is on in the plan", share=share)
+    return refuse("prefix_cache", Reason.CONFIGURATION_DIFFERS, message, share=share)

@@ -16,14 +16,13 @@ from runner.report.series import slots
 from runner.report.style import (
     INK,
     LABEL_SIZE,
-    colour,
     dress,
     head,
     legend,
     line_handle,
-    marker,
     new_figure,
     panel_grid,
+    styled_line,
 )
 
 Value = Callable[[BinFigures], float | None]
@@ -103,17 +102,9 @@ def _panel(axes: Axes, panel: ContextPanel, points: Points) -> None:
     for line in panel.lines:
         known = [(bins.index(item.bin), found, item) for item in line.bins
                  if (found := panel.value(item)) is not None]  # fmt: skip
-        axes.plot(
-            [x for x, _, _ in known],
-            [y for _, y, _ in known],
-            color=colour(line.slot),
-            linewidth=2.0,
-            marker=marker(line.slot),
-            markersize=6,
-            label=line.configuration,
-            zorder=3,
-        )
-        highest = max([highest, *(y for _, y, _ in known)])
+        xs, ys = [x for x, _, _ in known], [y for _, y, _ in known]
+        axes.add_line(styled_line(xs, ys, line.configuration, line.slot))
+        highest = max([highest, *ys])
         for x, y, item in known:
             values = [("prompt tokens", item.bin), (panel.title.split(",")[0].lower(), number(y))]
             values.append(("requests", f"{item.good} good, {item.failed} failed"))

@@ -21,14 +21,13 @@ from runner.report.style import (
     MUTED,
     NOTE_SIZE,
     colour,
-    dashes,
     dress,
     head,
     legend,
     line_handle,
-    marker,
     new_figure,
     panel_grid,
+    styled_line,
 )
 
 PANELS_A_ROW = 3
@@ -105,20 +104,8 @@ def _linear(ticks: Sequence[int]) -> bool:
 def _draw_line(axes: Axes, line: Line, place: dict[int, float]) -> None:
     paint = colour(line.slot)
     xs = [place[point.concurrency] for point in line.points]
-    axes.plot(
-        xs,
-        [point.value for point in line.points],
-        color=paint,
-        linewidth=2.0,
-        linestyle=dashes(line.slot),
-        marker=marker(line.slot),
-        markersize=6,
-        markerfacecolor="white" if line.slot is None else paint,
-        markeredgewidth=1.6,
-        label=line.configuration,
-        clip_on=False,
-        zorder=3,
-    )
+    values = [point.value for point in line.points]
+    axes.add_line(styled_line(xs, values, line.configuration, line.slot))
     for x, point in zip(xs, line.points, strict=True):
         if point.high > point.low:
             axes.vlines(x, point.low, point.high, color=paint, linewidth=1.4, zorder=2)
@@ -270,17 +257,8 @@ def _draw_positions_panel(axes: Axes, group: str, bars: Sequence[Bar], points: P
     last = 1
     for bar in bars:
         last = max(last, len(bar.positions))
-        axes.plot(
-            range(1, len(bar.positions) + 1),
-            bar.positions,
-            color=colour(bar.slot),
-            linewidth=2.0,
-            marker=marker(bar.slot),
-            markersize=6,
-            label=bar.configuration,
-            clip_on=False,
-            zorder=3,
-        )
+        places = list(range(1, len(bar.positions) + 1))
+        axes.add_line(styled_line(places, bar.positions, bar.configuration, bar.slot))
     for bar in bars:
         for position, share in enumerate(bar.positions, 1):
             values = [("position", str(position)), ("accepted", percent(share))]

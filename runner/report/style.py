@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -78,25 +78,28 @@ def panel_grid(figure: Figure, rows: int, columns: int, panels: int) -> list[Axe
     ]
 
 
-def dashes(slot: int | None) -> Literal["--", "-"]:
-    """Baselines are dashed."""
-    return "--" if slot is None else "-"
+def styled_line(xs: Sequence[float], ys: Sequence[float], label: str, slot: int | None) -> Line2D:
+    """A configuration's line with a mark at each point."""
+    paint = colour(slot)
+    return Line2D(
+        xs,
+        ys,
+        color=paint,
+        linewidth=2.0,
+        linestyle="--" if slot is None else "-",
+        marker=marker(slot),
+        markersize=6,
+        markerfacecolor="white" if slot is None else paint,
+        markeredgewidth=1.6,
+        label=label,
+        clip_on=False,
+        zorder=3,
+    )
 
 
 def line_handle(label: str, slot: int | None) -> Line2D:
     """How a configuration's line looks in a legend."""
-    return Line2D(
-        [],
-        [],
-        color=colour(slot),
-        linestyle=dashes(slot),
-        linewidth=2.0,
-        marker=marker(slot),
-        markersize=6,
-        markerfacecolor="white" if slot is None else colour(slot),
-        markeredgewidth=1.6,
-        label=label,
-    )
+    return styled_line([], [], label, slot)
 
 
 def legend(figure: Figure, handles: list[Line2D], top: float) -> None:

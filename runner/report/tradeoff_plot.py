@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 
 from runner.analysis.measured import MeasuredRun
@@ -20,15 +19,13 @@ from runner.report.style import (
     LABEL_SIZE,
     MUTED,
     NOTE_SIZE,
-    colour,
-    dashes,
     dress,
     head,
     legend,
     line_handle,
-    marker,
     new_figure,
     panel_grid,
+    styled_line,
 )
 
 PANELS_A_ROW = 2
@@ -88,7 +85,14 @@ def _panel(axes: Axes, name: str, lines: Sequence[TradeoffLine], points: Points)
     dress(axes)
     axes.set_title(name, loc="left", size=LABEL_SIZE, weight="bold", color=INK)
     for line in lines:
-        axes.add_line(_line(line))
+        axes.add_line(
+            styled_line(
+                [point.interactivity for point in line.points],
+                [point.throughput for point in line.points],
+                line.configuration,
+                line.slot,
+            )
+        )
         for point in line.points:
             axes.annotate(
                 str(point.concurrency),
@@ -112,20 +116,3 @@ def _panel(axes: Axes, name: str, lines: Sequence[TradeoffLine], points: Points)
     axes.set_ylim(0, max(point.throughput for point in every) * 1.12)
     axes.set_xlabel("interactivity (tokens per second and user)", size=LABEL_SIZE, color=INK)
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
-def _line(line: TradeoffLine) -> Line2D:
-    paint = colour(line.slot)
-    return Line2D(
-        [point.interactivity for point in line.points],
-        [point.throughput for point in line.points],
-        color=paint,
-        linewidth=2.0,
-        linestyle=dashes(line.slot),
-        marker=marker(line.slot),
-        markersize=6,
-        markerfacecolor="white" if line.slot is None else paint,
-        markeredgewidth=1.6,
-        label=line.configuration,
-        zorder=3,
-    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from math import fsum
 
+from runner.analysis.checked import judged, ok, percent, refuse, warn
 from runner.analysis.prometheus import ACCEPTED_PER_POSITION, ACCEPTED_TOKENS, DRAFTS
 from runner.analysis.requests import ABSENT
 from runner.analysis.speed import COALESCED_LIMIT
-from runner.analysis.validity.checked import judged, ok, percent, refuse, warn
 from runner.analysis.validity.evidence import CellEvidence
 from runner.analysis.validity.load_rules import lumps
 from runner.models.result import Check

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum
 
-from runner.analysis.validity.checked import judged, ok, percent, refuse
+from runner.analysis.checked import judged, ok, percent, refuse
 from runner.models.result import Check
 from runner.models.status import Reason
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runner.analysis.checked import percent
 from runner.analysis.speed import COALESCED_LIMIT
 from runner.analysis.validity import acceptance_rules as acceptance
 from runner.analysis.validity import group_rules as group
 from runner.analysis.validity import load_rules as load
 from runner.analysis.validity import server_rules as server
-from runner.analysis.validity.checked import percent
 from runner.analysis.validity.evidence import CellEvidence
 from runner.models.result import Check, Verdict
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import fsum, isnan, sqrt
 from statistics import median
 
+from runner.analysis.checked import judged, ok, percent, refuse, warn
 from runner.analysis.requests import ABSENT, RequestColumns
 from runner.analysis.speed import COALESCED_LIMIT, READS_LIMIT, percentile
-from runner.analysis.validity.checked import judged, ok, percent, refuse, warn
 from runner.analysis.validity.evidence import CellEvidence
 from runner.models.result import Check
 from runner.models.status import Reason

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from runner.analysis.checked import judged, ok, percent, refuse, warn
 from runner.analysis.prometheus import PREFIX_CACHE_HITS, PREFIX_CACHE_QUERIES
-from runner.analysis.validity.checked import judged, ok, percent, refuse, warn
 from runner.analysis.validity.evidence import (
     POWER,
     PREEMPTIONS,
