@@ -79,12 +79,13 @@ def tradeoff(comparison: Comparison) -> Tradeoff:
             f"{comparison.baseline.configuration} have an interactivity; 2 of each are needed"
         )
         return Tradeoff(comparison, ours, theirs, (), why)
+    sides = ours, theirs
     sampled = _sampled(comparison, ours), _sampled(comparison, theirs, baseline=True)
     equal = [
         point
         for held in Held
-        for at in sorted({_held(point, held) for point in (*ours, *theirs)})
-        if (point := _equal(held, at, ours, theirs, sampled)) is not None
+        for at, side, place in _measured(held, sides)
+        if (point := _equal(held, at, sides, sampled, (side, place))) is not None
     ]
     apart = None if equal else "the measured ranges of both sides do not meet"
     return Tradeoff(comparison, ours, theirs, tuple(equal), apart)
@@ -122,8 +123,15 @@ def reached(xs: Iterable[float], ys: Iterable[float], at: float) -> float | None
     return max(found, default=None)
 
 
-def _held(point: CurvePoint, held: Held) -> float:
-    return point.interactivity if held is Held.INTERACTIVITY else point.throughput
+def _measured(held: Held, sides: Sequence[Sequence[CurvePoint]]) -> list[tuple[float, int, int]]:
+    """Where both curves are read: the measured values of either side, each once, by rising value;
+    with the side (0 is the condition) and the place of the point on its curve."""
+    found: dict[float, tuple[int, int]] = {}
+    for side, points in enumerate(sides):
+        for place, point in enumerate(points):
+            at = point.interactivity if held is Held.INTERACTIVITY else point.throughput
+            found.setdefault(at, (side, place))
+    return [(at, *where) for at, where in sorted(found.items())]
 
 
 def _axes(points: Sequence[CurvePoint], held: Held) -> tuple[list[float], list[float]]:
@@ -139,30 +147,34 @@ Sampled = tuple[Floats, Floats] | None
 def _equal(
     held: Held,
     at: float,
-    ours: Sequence[CurvePoint],
-    theirs: Sequence[CurvePoint],
+    sides: Sequence[Sequence[CurvePoint]],
     sampled: tuple[Sampled, Sampled],
+    where: tuple[int, int],
 ) -> EqualPoint | None:
-    mine, base = (reached(*_axes(side, held), at) for side in (ours, theirs))
+    mine, base = (reached(*_axes(side, held), at) for side in sides)
     if mine is None or base is None or not base:
         return None
-    return EqualPoint(held, at, mine, base, Ratio(mine / base, _interval(held, at, sampled)))
+    ratio = Ratio(mine / base, _interval(held, sampled, where))
+    return EqualPoint(held, at, mine, base, ratio)
 
 
-def _interval(held: Held, at: float, sampled: tuple[Sampled, Sampled]) -> Interval | None:
-    ours, theirs = sampled
-    if ours is None or theirs is None:
+def _interval(
+    held: Held, sampled: tuple[Sampled, Sampled], where: tuple[int, int]
+) -> Interval | None:
+    """The ratio in each draw, read at the measured point itself, which moves with its curve."""
+    if sampled[0] is None or sampled[1] is None:
         return None
+    drawn = (sampled[0], sampled[1])
+    side, place = where
+    held_place = 0 if held is Held.INTERACTIVITY else 1
     values = np.full(USED_RESAMPLES, np.nan)
-    for place in range(USED_RESAMPLES):
+    for draw in range(USED_RESAMPLES):
+        at = float(drawn[side][held_place][draw, place])
         mine, base = (
-            reached(seen[place], made[place], at)
-            if held is Held.INTERACTIVITY
-            else reached(made[place], seen[place], at)
-            for seen, made in (ours, theirs)
+            reached(one[held_place][draw], one[1 - held_place][draw], at) for one in drawn
         )
         if mine is not None and base:
-            values[place] = mine / base
+            values[draw] = mine / base
     return middle(values, "bootstrap over rows and repeats of every point")
 
 

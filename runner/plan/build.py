@@ -231,6 +231,7 @@ class _Builder:
             aiperf_format=prompts.aiperf_format,
             output_tokens=prompts.output_tokens,
             requests=requests,
+            conversations=len(prompts.rows),
             concurrency=key.concurrency,
             sampling=job.sampling,
             load=job.load,

@@ -7,6 +7,7 @@ import json
 from runner.models.job import LoadSettings, Sampling
 
 DEFAULT_ENTRYPOINT = ("aiperf",)
+MULTI_TURN = "multi_turn"
 INPUTS = "/inputs"
 EXPORTS = "/out"
 
@@ -43,6 +44,7 @@ def load_arguments(
     aiperf_format: str,
     output_tokens: int,
     requests: int,
+    conversations: int,
     concurrency: int,
     sampling: Sampling,
     load: LoadSettings,
@@ -58,6 +60,9 @@ def load_arguments(
         tokenizer_revision: of the hub's name.
         prompts: name of the prompt set; its rows are mounted under `INPUTS`.
         requests: turns of all rows; always passed, since AIPerf's default wraps short files.
+        conversations: rows; passed where they have several turns. With a count of requests alone
+            AIPerf begins the file anew when a conversation ends while others still have a turn to
+            come, and some last turns are never sent.
         ignore_eos: of this prompt set; None leaves it to the sampling.
         duration_s: no request is sent after that time; rows that are left are not measured. What
             comes first ends the load, the time or the count.
@@ -72,6 +77,7 @@ def load_arguments(
         "--per-chunk-usage",
         *_rows(prompts, aiperf_format),
         *("--request-count", str(requests)),
+        *(("--num-sessions", str(conversations)) if aiperf_format == MULTI_TURN else ()),
         *_time_limit(duration_s, load),
         *("--concurrency", str(concurrency)),
         *("--random-seed", str(load.random_seed)),

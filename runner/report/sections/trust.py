@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from runner.analysis.conclusions import Conclusions
 from runner.analysis.differences import ServerDifferences
 from runner.analysis.lossless import SHOWN, LosslessCheck
+from runner.analysis.measured import MeasuredAttempt
 from runner.analysis.validity.judge import RULES
-from runner.models.result import Verdict
+from runner.models.result import Check, Verdict
 from runner.report.document import (
     Block,
     Bullets,
@@ -141,11 +142,7 @@ def rules_table() -> Table:
 def warnings(found: Conclusions) -> tuple[Text, ...]:
     """Remarks of the checks on cells in the figures, on groups of them, and of the plan."""
     run = found.run
-    lines = [
-        text(to_run(attempt.cell.id, attempt.path), f", {check.name}: {check.message}")
-        for attempt in run.included
-        for check in attempt.warnings
-    ]
+    lines = [_grouped(name, cells) for name, cells in _by_rule(run.included).items()]
     for one in found.groups:
         links = [part for path in one.paths for part in (" ", to_run("cell", path))]
         lines.append(text(f"{one.subject}, {one.check.name}: {one.check.message};", *links))
@@ -162,6 +159,31 @@ def warnings(found: Conclusions) -> tuple[Text, ...]:
         if finding.level != "note"
     ]
     return tuple(lines)
+
+
+def _by_rule(
+    attempts: Iterable[MeasuredAttempt],
+) -> dict[tuple[str, str], list[tuple[MeasuredAttempt, Check]]]:
+    """Remarks by configuration and rule."""
+    found: dict[tuple[str, str], list[tuple[MeasuredAttempt, Check]]] = {}
+    for attempt in attempts:
+        for check in attempt.warnings:
+            key = attempt.server.configuration, check.name
+            found.setdefault(key, []).append((attempt, check))
+    return found
+
+
+def _grouped(key: tuple[str, str], remarks: list[tuple[MeasuredAttempt, Check]]) -> Text:
+    """One remark with its cell, or the first of several with a link to each cell."""
+    (first, check), *others = remarks
+    if not others:
+        return text(to_run(first.cell.id, first.path), f", {check.name}: {check.message}")
+    configuration, name = key
+    links = [part for number, (one, _) in enumerate(remarks, 1)
+             for part in (" ", to_run(str(number), one.path))]  # fmt: skip
+    return text(
+        f"{configuration}, {name}, {len(remarks)} cells: for example {check.message};", *links
+    )
 
 
 def _differences(item: ServerDifferences) -> list[Block]:

@@ -110,6 +110,9 @@ def test_requests_count_turns(make_inputs: Any) -> None:
     assert cell.requests == 5
     assert cell.rows == (PlannedRow(id="chat/a", turns=2), PlannedRow(id="chat/b", turns=3))
     assert flag(cell.container.command, "--request-count") == "5"
+    # or AIPerf begins the file anew while a conversation still has a turn to come
+    assert flag(cell.container.command, "--num-sessions") == "2"
+    assert "--num-sessions" not in plan.cell("ngram-code-c2-r1").container.command
 
 
 def test_repeats_and_include_become_cells(make_inputs: Any) -> None:
