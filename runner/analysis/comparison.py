@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from runner.analysis.interval import Interval
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
@@ -20,7 +21,9 @@ from runner.analysis.resampling import (
     repeats_interval,
     resampled,
 )
+from runner.analysis.settings import SPECULATION, VARYING, told_settings
 from runner.analysis.speedup import INTERACTIVITY, THROUGHPUT, Judgement, Ratio
+from runner.models.layout import RunLayout
 from runner.models.plan import Plan
 
 DEFAULT_LIMIT = 0.05
@@ -75,7 +78,7 @@ class RunComparison:
 
 def unlike(before: MeasuredRun, after: MeasuredRun) -> tuple[Unlike, ...]:
     """Everything besides the drafter in which the two runs differ."""
-    first, second = _identity(before.plan), _identity(after.plan)
+    first, second = ({**_identity(run.plan), **_effective(run)} for run in (before, after))
     return tuple(
         Unlike(key, first.get(key, ABSENT), second.get(key, ABSENT))
         for key in sorted(first.keys() & second.keys())
@@ -132,12 +135,34 @@ def _identity(plan: Plan) -> Mapping[str, str]:
         k = server.speculative.num_speculative_tokens if server.speculative else 0
         method = server.speculative.method if server.speculative else "no speculation"
         found[f"server.{server.configuration}"] = f"{method}, k = {k}"
+        found[f"server.{server.configuration}.environment"] = " ".join(
+            f"{name}={value}" for name, value in sorted(server.container.environment.items())
+        )
+        found[f"server.{server.configuration}.cpus"] = server.container.cpuset_cpus or "any"
         found[f"server.{server.configuration}.arguments"] = " ".join(
             _without_names(server.container.command)
         )
     return found
 
 
+def _effective(run: MeasuredRun) -> Mapping[str, str]:
+    """Settings that were in force on each server that is in the figures and told them; not its
+    drafter, nor what varies from one start to the next."""
+    found = {}
+    starts = {
+        (one.server.configuration, one.server.id, one.server_attempt)
+        for one in run.included
+        if one.server_attempt is not None
+    }
+    for configuration, server, number in sorted(starts):
+        told = told_settings(run.root, [_LAYOUT.server(server, number or 1)]) or {}
+        for key, value in told.items():
+            if key != SPECULATION and key not in VARYING:
+                found[f"settings.{configuration}.{key}"] = value
+    return found
+
+
+_LAYOUT = RunLayout(PurePosixPath())
 _NAMING = frozenset({"--served-model-name", "--speculative-config"})
 
 

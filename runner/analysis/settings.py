@@ -15,6 +15,12 @@ Settings = Mapping[str, str]
 ABSENT = "–"  # noqa: RUF001 (an en dash is what a table shows for no value)
 SPECULATION = "speculative_config"
 
+VARYING = frozenset(
+    f"cache_config.{name}"
+    for name in ("num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency")
+)
+"""What memory was left for at one start; another start may find a little more or less."""
+
 _STARTED = "Application startup complete"
 _RUNNERS = (
     (re.compile(r"using the V1 model runner instead"), "V1"),

@@ -157,3 +157,25 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     found = compare_runs(measure_run(first), measure_run(second))
     assert found.only_before == ("baseline on code at 4", "ngram on code at 4")
     assert found.only_after == ("baseline on chat at 1",)
+
+
+def test_a_setting_that_a_server_chose_by_itself_is_named(tmp_path: Path) -> None:
+    recorded = next((Path(__file__).parents[2] / "data" / "vllm").glob("**/server_info.json"))
+    roots = []
+    for name, seqs in (("a", 4), ("b", 8)):
+        root = run_of(tmp_path / name)
+        info = json.loads(recorded.read_text())
+        info["vllm_config"]["scheduler_config"]["max_num_seqs"] = seqs
+        # memory that was left at one start, and another drafter: neither matters
+        info["vllm_config"]["cache_config"]["num_gpu_blocks"] += seqs
+        info["vllm_config"]["speculative_config"]["model"] = f"/models/{name}"
+        for server in ("baseline", "ngram"):
+            folder = root / "servers" / server / "attempt-1"
+            folder.mkdir(parents=True)
+            (folder / "server_info.json").write_text(json.dumps(info))
+        roots.append(root)
+    found = unlike(*map(measure_run, roots))
+    assert [(one.key, one.before, one.after) for one in found] == [
+        ("settings.baseline.scheduler_config.max_num_seqs", "4", "8"),
+        ("settings.ngram.scheduler_config.max_num_seqs", "4", "8"),
+    ]
