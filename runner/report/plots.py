@@ -53,20 +53,14 @@ def draw_curves(curves: Curves, name: str = "curves") -> Drawing:
     handles = _handles(curves)
     legend(figure, handles, top)
     grid = panel_grid(figure, rows, columns, len(curves.panels))
-    highest = max(
-        (point.high for panel in curves.panels for line in panel.lines for point in line.points),
-        default=1.0,
-    )
     for index, (axes, panel) in enumerate(zip(grid, curves.panels, strict=True)):
-        _draw_panel(figure, axes, panel, highest, curves, points)
+        _draw_panel(figure, axes, panel, curves, points)
         if index % columns == 0:
             axes.set_ylabel(curves.axis, size=LABEL_SIZE, color=INK)
     return points.drawing(figure)
 
 
-def _draw_panel(
-    figure: Figure, axes: Axes, panel: Panel, highest: float, curves: Curves, points: Points
-) -> None:
+def _draw_panel(figure: Figure, axes: Axes, panel: Panel, curves: Curves, points: Points) -> None:
     dress(axes)
     axes.set_title(panel.prompts, loc="left", size=LABEL_SIZE, weight="bold", color=INK)
     ticks = sorted(
@@ -84,6 +78,8 @@ def _draw_panel(
     axes.set_xticks([place[tick] for tick in ticks], [str(tick) for tick in ticks])
     last = max(place.values(), default=1.0)
     axes.set_xlim(0, last * 1.08)
+    # prompt sets differ by more than an order of magnitude: each has a scale of its own
+    highest = max((point.high for line in panel.lines for point in line.points), default=1.0)
     axes.set_ylim(0, highest * 1.12)
     scale = "" if _linear(ticks) else ", log scale"
     axes.set_xlabel(f"concurrency (requests in flight{scale})", size=LABEL_SIZE, color=INK)
