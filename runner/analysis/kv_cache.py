@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -29,26 +29,15 @@ class KvCache:
 def kv_caches(run: MeasuredRun) -> Mapping[str, KvCache]:
     """Room for tokens of each server that is in the figures, by server id; the smallest of its
     starts. A server that tells nothing is left out."""
-    starts: dict[str, set[int]] = {}
-    scrapes: dict[str, list[str]] = {}
+    cells: dict[tuple[str, int], list[str]] = {}
     for attempt in run.included:
         if attempt.server_attempt is not None:
-            starts.setdefault(attempt.server.id, set()).add(attempt.server_attempt)
-            scrapes.setdefault(attempt.server.id, []).append(attempt.path)
-    found = {}
-    for server, numbers in starts.items():
-        told = [
-            one
-            for number in sorted(numbers)
-            if (one := _of_server(run.root, _LAYOUT.server(server, number))) is not None
-        ]
-        told = told or [
-            one
-            for path in scrapes[server][:1]
-            if (one := _of_scrape(run.root, f"{path}/server/metrics_before.prom")) is not None
-        ]
-        if told:
-            found[server] = min(told, key=lambda one: one.tokens)
+            cells.setdefault((attempt.server.id, attempt.server_attempt), []).append(attempt.path)
+    found: dict[str, KvCache] = {}
+    for (server, number), paths in sorted(cells.items()):
+        told = _of_server(run.root, _LAYOUT.server(server, number)) or _of_scrapes(run.root, paths)
+        if told is not None and (server not in found or told.tokens < found[server].tokens):
+            found[server] = told
     return found
 
 
@@ -62,12 +51,17 @@ def _of_server(root: Path, layout: ServerLayout) -> KvCache | None:
         return KvCache(tokens, str(layout.server_info))
     try:
         with (root / layout.log).open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if found := _LOGGED.search(line):
-                    return KvCache(int(found[1].replace(",", "")), str(layout.log))
+            found = [int(one[1].replace(",", "")) for one in map(_LOGGED.search, lines) if one]
     except OSError:
         return None
-    return None
+    # a line for each engine
+    return KvCache(sum(found), str(layout.log)) if found else None
+
+
+def _of_scrapes(root: Path, paths: Sequence[str]) -> KvCache | None:
+    """From the first cell of a start whose scrape tells."""
+    told = (_of_scrape(root, f"{path}/server/metrics_before.prom") for path in paths)
+    return next((one for one in told if one is not None), None)
 
 
 def _of_scrape(root: Path, path: str) -> KvCache | None:

@@ -50,14 +50,14 @@ def break_even(comparison: Comparison) -> BreakEven:
     share = (before - 1) / (before - after)
     at = 2 ** (math.log2(low) + share * (math.log2(high) - math.log2(low)))
     way = "falls below" if before > 1 else "rises above"
-    unsure = any(
-        load.throughput.judgement in (Judgement.NO_DIFFERENCE, Judgement.NOT_KNOWN)
-        for load in comparison.loads
-        if load.concurrency in (low, high)
-    )
+    judged = {
+        load.throughput.judgement for load in comparison.loads if load.concurrency in (low, high)
+    }
     text = f"{way} 1 at about {at:.3g}, between {low} and {high}"
-    if unsure:
+    if Judgement.NO_DIFFERENCE in judged:
         text += "; the interval of one of these reaches 1"
+    elif Judgement.NOT_KNOWN in judged:
+        text += "; how sure these are is not known"
     return BreakEven(text, at, (low, high))
 
 
@@ -80,7 +80,7 @@ class BestLength:
 
 def best_lengths(comparisons: Iterable[Comparison]) -> tuple[BestLength, ...]:
     """The best k of each drafter at each load, where several were measured."""
-    groups: dict[tuple[str, str, int], dict[int, Sequence[MeasuredAttempt]]] = {}
+    groups: dict[tuple[str, str, int, str], dict[int, Sequence[MeasuredAttempt]]] = {}
     for comparison in comparisons:
         family = _family(comparison.server)
         speculative = comparison.server.speculative
@@ -88,9 +88,11 @@ def best_lengths(comparisons: Iterable[Comparison]) -> tuple[BestLength, ...]:
             continue
         for load in comparison.loads:
             if load.ours:
-                key = comparison.prompts, family, load.concurrency
-                groups.setdefault(key, {})[speculative.num_speculative_tokens] = load.ours
-    return tuple(_best(*key, by_k) for key, by_k in sorted(groups.items()) if len(by_k) > 1)
+                # lengths that are compared with one baseline differ from it in the drafter alone
+                key = comparison.prompts, family, load.concurrency, comparison.baseline.id
+                by_k = groups.setdefault(key, {})
+                by_k.setdefault(speculative.num_speculative_tokens, load.ours)
+    return tuple(_best(*key[:3], by_k) for key, by_k in sorted(groups.items()) if len(by_k) > 1)
 
 
 def _family(server: ServerPlan) -> str | None:

@@ -17,21 +17,26 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from runner.analysis.acceptance import Acceptance, AcceptancePool
+from runner.analysis.differences import server_differences
+from runner.analysis.export import read_summary
 from runner.analysis.interval import Interval
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.outputs import read_outputs
 from runner.analysis.records import FILE_NAME, Outcome, read_records
 from runner.analysis.resampling import middle, ratio_interval, resampled
 from runner.analysis.speedup import Ratio
+from runner.analysis.validity.group_rules import output_lengths
 from runner.datasets.mrcr import BINS, bin_label, bin_of, grade, prefix_of
 from runner.errors import ArtifactError
 from runner.models.layout import RunLayout
+from runner.models.result import Verdict
 
 PREFIX = "mrcr"
 _CONTEXT_LIMIT = re.compile(
     r"maximum context length|max_model_len|context window|longer than the maximum|too long", re.I
 )
 _LAYOUT = RunLayout(PurePosixPath())
+UNKNOWN = "length not known"
 _ORDER = ("0-1k", *(bin_label(low, high) for low, high in BINS))
 
 
@@ -83,6 +88,9 @@ def long_context(run: MeasuredRun) -> tuple[LongContext, ...]:
             key = attempt.cell.prompts, attempt.server.id, attempt.cell.concurrency
             groups.setdefault(key, []).append(attempt)
     baselines = {server.id: run.baseline_of(server) for server in run.plan.servers}
+    refused = {
+        (item.server, item.baseline_server): item.not_comparable for item in server_differences(run)
+    }
     texts = {name: _expected(run.root, name) for name in {key[0] for key in groups}}
     return tuple(
         _of_group(
@@ -90,10 +98,17 @@ def long_context(run: MeasuredRun) -> tuple[LongContext, ...]:
             attempts,
             groups.get((prompts, baselines[server] or "", concurrency)),
             texts[prompts],
-            "no baseline" if baselines[server] is None else None,
+            "no baseline"
+            if baselines[server] is None
+            else refused.get((server, str(baselines[server]))),
         )
         for (prompts, server, concurrency), attempts in groups.items()
     )
+
+
+def _interval(one: _Bin) -> Interval | None:
+    """Of the acceptance length; rows in the order of their ids, whatever that of the file."""
+    return ratio_interval(np.array([one.rows[row] for row in sorted(one.rows)]).reshape(-1, 2))
 
 
 @dataclass
@@ -107,6 +122,7 @@ class _Bin:
     pool: AcceptancePool = field(default_factory=AcceptancePool)
     rows: dict[str, list[float]] = field(default_factory=dict)
     latency_ms: dict[str, list[float]] = field(default_factory=dict)
+    tokens: dict[str, list[int]] = field(default_factory=dict)
     scores: list[float] = field(default_factory=list)
 
 
@@ -115,14 +131,15 @@ def _of_group(
     attempts: Sequence[MeasuredAttempt],
     baseline: Sequence[MeasuredAttempt] | None,
     expected: Mapping[str, tuple[str, str]],
-    no_baseline: str | None,
+    no_ratio: str | None,
 ) -> LongContext:
     bins = _collected(run.root, attempts, expected)
     theirs = _collected(run.root, baseline, {}) if baseline else {}
     cell = attempts[0].cell
     paths = tuple(one.path for one in attempts if one.included)
     speculative = attempts[0].server.speculative is not None
-    why = no_baseline or (None if baseline else "the baseline has no cell on these prompts")
+    absent = "the baseline has no cell on these prompts at this concurrency"
+    why = no_ratio or (None if baseline else absent)
     figures = tuple(
         BinFigures(
             bin=name,
@@ -131,7 +148,7 @@ def _of_group(
             context_limit=one.context_limit,
             longest=one.longest,
             acceptance=one.pool.acceptance() if speculative and one.pool.requests else None,
-            interval=ratio_interval(np.array(list(one.rows.values()))) if one.rows else None,
+            interval=_interval(one),
             speedup=_speedup(one, theirs.get(name), why),
             score=sum(one.scores) / len(one.scores) if one.scores else None,
             scored=len(one.scores),
@@ -171,21 +188,22 @@ def _collected(
         answers = read_outputs(exports) if attempt.included else None
         if not (exports / FILE_NAME).exists():
             continue
-        for record in read_records(exports / FILE_NAME):
-            tokens = planned.get(record.id) or record.input_tokens
-            if tokens is None:
-                continue
+        summary = read_summary(exports)
+        version = summary.aiperf_version if summary is not None else None
+        for record in read_records(exports / FILE_NAME, version):
             good = record.outcome is Outcome.GOOD
-            if good and not attempt.included:
+            if record.outcome is Outcome.CANCELLED or (good and not attempt.included):
                 continue
-            one = bins.setdefault(bin_of(tokens), _Bin())
+            tokens = planned.get(record.id) or record.input_tokens or 0
+            one = bins.setdefault(bin_of(tokens) if tokens else UNKNOWN, _Bin())
             if not good:
                 one.failed += 1
                 message = record.error.message if record.error else None
                 one.context_limit += bool(_CONTEXT_LIMIT.search(message or ""))
                 continue
             one.good += 1
-            one.longest = max(one.longest or 0, tokens)
+            one.longest = max(one.longest or 0, tokens) or None
+            one.tokens.setdefault(record.id, []).append(record.output_tokens or 0)
             one.pool.add(record)
             if record.spec is not None:
                 sums = one.rows.setdefault(record.id, [0.0, 0.0])
@@ -207,6 +225,11 @@ def _speedup(ours: _Bin, theirs: _Bin | None, why: str | None) -> Ratio:
     rows = sorted(ours.latency_ms.keys() & theirs.latency_ms.keys()) if theirs else []
     if theirs is None or not rows:
         return Ratio(None, unavailable="no row is good on both sides")
+    lengths = output_lengths(
+        *(round(sum(np.mean(side.tokens[row]) for row in rows)) for side in (ours, theirs))
+    )
+    if lengths.verdict is Verdict.REFUSE:
+        return Ratio(None, unavailable=lengths.message)
     sums = np.array(
         [[np.mean(theirs.latency_ms[row]), np.mean(ours.latency_ms[row])] for row in rows]
     )

@@ -8,11 +8,11 @@ expected on GPUs, is reported, and is gated by a limit; a large share is a fault
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from os.path import commonprefix
-from pathlib import Path
+from statistics import median
 
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.outputs import RowTurn, read_outputs
@@ -23,6 +23,7 @@ LIMIT = 0.5
 """Least share of equal answers. Texts of hundreds of tokens meet near-ties often: at one in a
 thousand tokens half of all answers of 700 tokens differ. Below it something else is wrong."""
 SHOWN = 3
+EXPORTS = "load/aiperf"
 
 
 @dataclass(frozen=True)
@@ -72,62 +73,63 @@ class LosslessCheck:
 def check_lossless(
     run: MeasuredRun, comparisons: Iterable[Comparison]
 ) -> tuple[LosslessCheck, ...]:
-    """One check for each load of each comparison whose both sides are in the figures."""
-    return tuple(
-        _check(run, comparison, load.concurrency, load.ours[0], load.theirs[0])
-        for comparison in comparisons
-        for load in comparison.loads
-        if load.ours and load.theirs
-    )
+    """One check for each load of each comparison whose both sides are in the figures: every repeat
+    that both have, put together."""
+    found = []
+    for comparison in comparisons:
+        for load in comparison.loads:
+            theirs = {one.cell.repeat: one for one in load.theirs}
+            pairs = [(one, theirs[one.cell.repeat]) for one in load.ours
+                     if one.cell.repeat in theirs]  # fmt: skip
+            if not pairs and load.ours and load.theirs:
+                pairs = [(load.ours[0], load.theirs[0])]
+            if pairs:
+                found.append(_check(run, comparison, load.concurrency, pairs))
+    return tuple(found)
 
 
 def _check(
     run: MeasuredRun,
     comparison: Comparison,
     concurrency: int,
-    ours: MeasuredAttempt,
-    theirs: MeasuredAttempt,
+    pairs: Sequence[tuple[MeasuredAttempt, MeasuredAttempt]],
 ) -> LosslessCheck:
-    names = (
-        comparison.prompts,
-        comparison.name,
-        comparison.baseline.configuration,
-        concurrency,
-    )
-    paths = (ours.path, theirs.path)
+    names = (comparison.prompts, comparison.name, comparison.baseline.configuration, concurrency)
+    paths = tuple(one.path for pair in pairs for one in pair)
     if run.plan.sampling.temperature > 0:
         why = "answers are drawn at random: only greedy ones can be compared"
         return LosslessCheck(*names, Verdict.OK, f"not checked: {why}", paths=paths)
-    mine, base = (_outputs(run.root, attempt.path) for attempt in (ours, theirs))
-    if mine is None or base is None:
-        lacking = ours if mine is None else theirs
-        why = f"{lacking.cell.id} kept no texts of its answers"
-        return LosslessCheck(*names, Verdict.WARN, f"not checked: {why}", paths=paths)
-    category_of = {row.id: row.category for row in ours.cell.rows}
-    keys = sorted(mine.keys() & base.keys())
-    parted = tuple(
-        Divergence(row, turn, category_of.get(row), *_parting(mine[row, turn], base[row, turn]))
-        for row, turn in keys
-        if mine[row, turn] != base[row, turn]
-    )
-    overall = Agreement(len(keys), len(keys) - len(parted))
-    verdict, message = _judged(overall, len(mine.keys() ^ base.keys()))
-    shares = sorted(one.at / one.length for one in parted if one.length)
+    category_of = {row.id: row.category for row in pairs[0][0].cell.rows}
+    compared: list[RowTurn] = []
+    parted: list[Divergence] = []
+    alone = 0
+    for ours, theirs in pairs:
+        mine, base = (read_outputs(run.root / one.path / EXPORTS) for one in (ours, theirs))
+        if mine is None or base is None:
+            lacking = ours if mine is None else theirs
+            why = f"{lacking.cell.id} kept no texts of its answers"
+            return LosslessCheck(*names, Verdict.WARN, f"not checked: {why}", paths=paths)
+        both = sorted(mine.keys() & base.keys())
+        alone += len(mine.keys() ^ base.keys())
+        compared += both
+        parted += [
+            Divergence(*key, category_of.get(key[0]), *_parting(mine[key], base[key]))
+            for key in both
+            if mine[key] != base[key]
+        ]
+    overall = Agreement(len(compared), len(compared) - len(parted))
+    verdict, message = _judged(overall, alone)
+    shares = [one.at / one.length for one in parted if one.length]
     return LosslessCheck(
         *names,
         verdict,
         message,
         overall=overall,
-        categories=_by_category(keys, parted, category_of),
-        divergences=parted,
-        first=shares[len(shares) // 2] if shares else None,
+        categories=_by_category(compared, parted, category_of),
+        divergences=tuple(parted),
+        first=median(shares) if shares else None,
         paths=paths,
     )
-
-
-@lru_cache(maxsize=4)
-def _outputs(root: Path, path: str) -> Mapping[RowTurn, str] | None:
-    return read_outputs(root / path / "load" / "aiperf")
 
 
 def _parting(ours: str, theirs: str) -> tuple[int, int]:
@@ -149,14 +151,11 @@ def _judged(overall: Agreement, alone: int) -> tuple[Verdict, str]:
 
 
 def _by_category(
-    keys: Sequence[RowTurn], parted: Sequence[Divergence], category_of: Mapping[str, str | None]
+    compared: Sequence[RowTurn],
+    parted: Sequence[Divergence],
+    category_of: Mapping[str, str | None],
 ) -> Mapping[str, Agreement]:
-    different = {(one.row, one.turn) for one in parted}
-    counts: dict[str, list[int]] = {}
-    for key in keys:
-        category = category_of.get(key[0])
-        if category is not None:
-            count = counts.setdefault(category, [0, 0])
-            count[0] += 1
-            count[1] += key not in different
-    return {name: Agreement(*count) for name, count in sorted(counts.items())}
+    of = Counter(category_of.get(row) for row, _ in compared)
+    different = Counter(one.category for one in parted)
+    names = sorted(name for name in of if name is not None)
+    return {name: Agreement(of[name], of[name] - different[name]) for name in names}

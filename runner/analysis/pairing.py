@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from runner.analysis.differences import server_differences
+from runner.analysis.lengths import compare_lengths
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.measurements import Measurement
+from runner.models.result import Verdict
 
 METRIC = "throughput_ratio"
 STATISTIC = "output token throughput / that of the baseline cell with equal axes"
@@ -55,6 +57,9 @@ def _ratio(
             return _none(f"cell {side.cell.id} is {side.status}: {side.message}")
     if not_comparable is not None:
         return _none(not_comparable)
+    lengths = compare_lengths([attempt], [baseline])
+    if lengths.verdict is Verdict.REFUSE:
+        return _none(lengths.message)
     ours, theirs = attempt.figure(THROUGHPUT), baseline.figure(THROUGHPUT)
     if ours is None or theirs is None or ours.value is None or not theirs.value:
         return _none("a cell of the pair has no throughput")

@@ -81,7 +81,8 @@ def pool_categories(attempts: Iterable[MeasuredAttempt]) -> tuple[PooledAcceptan
     groups: dict[tuple[str, str], list[MeasuredAttempt]] = {}
     for attempt in attempts:
         speculative = attempt.included and attempt.server.speculative is not None
-        if speculative and attempt.counted is None and len(attempt.categories) > 1:
+        named = {row.category for row in attempt.cell.rows if row.category is not None}
+        if speculative and attempt.counted is None and len(named) > 1:
             key = attempt.server.configuration, attempt.cell.prompts
             groups.setdefault(key, []).append(attempt)
     return tuple(

@@ -15,7 +15,7 @@ _SEED = 731_002
 
 @dataclass(frozen=True)
 class Replicates:
-    """Resampled figures of one condition at one concurrency, RESAMPLES of each.
+    """Resampled figures of one condition at one concurrency, RESAMPLES of each, over `rows` rows.
 
     `throughput` in tokens/s, `interactivity` in tokens/s per user, `ttft_ms` the mean.
     """
@@ -23,6 +23,7 @@ class Replicates:
     throughput: Floats
     interactivity: Floats
     ttft_ms: Floats
+    rows: int
 
 
 def replicates(attempts: Sequence[MeasuredAttempt]) -> Replicates | None:
@@ -51,6 +52,7 @@ def replicates(attempts: Sequence[MeasuredAttempt]) -> Replicates | None:
         throughput=mixed([one.throughput for one in found]),
         interactivity=mixed([one.interactivity for one in found]),
         ttft_ms=mixed([one.ttft_ms for one in found]),
+        rows=min(one.rows for one in found),
     )
 
 
@@ -64,18 +66,20 @@ def _of_cell(attempt: MeasuredAttempt) -> Replicates | None:
     spoken = (tokens >= 2) & np.isfinite(latency - first)
     gaps = np.where(spoken, (latency - first) / np.maximum(tokens - 1, 1), 0.0)
     timed = np.isfinite(latency)
-    totals = resampled(
-        row_sums(
-            columns,
-            [row.id for row in attempt.cell.rows],
-            tokens,
-            np.where(timed, latency, 0.0),
-            gaps,
-            spoken.astype(np.float64),
-            np.where(np.isfinite(first), first, 0.0),
-            np.isfinite(first).astype(np.float64),
-        )
+    sums = row_sums(
+        columns,
+        [row.id for row in attempt.cell.rows],
+        tokens,
+        np.where(timed, latency, 0.0),
+        gaps,
+        spoken.astype(np.float64),
+        np.where(np.isfinite(first), first, 0.0),
+        np.isfinite(first).astype(np.float64),
+        np.ones(len(columns)),
     )
+    # a row that was not reached was not measured: it is none to draw from
+    sums = sums[sums[:, -1] > 0]
+    totals = resampled(sums)
     start, end = min(columns.start_ns), max(columns.end_ns)
     if totals is None or end <= start:
         return None
@@ -85,4 +89,5 @@ def _of_cell(attempt: MeasuredAttempt) -> Replicates | None:
             throughput=in_flight * 1000 * totals[:, 0] / totals[:, 1],
             interactivity=1000 * totals[:, 3] / totals[:, 2],
             ttft_ms=totals[:, 4] / totals[:, 5],
+            rows=len(sums),
         )

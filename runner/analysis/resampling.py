@@ -83,25 +83,28 @@ def ratio_interval(sums: Floats, numerator: int = 0, denominator: int = 1) -> In
 
 
 def repeats_interval(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
-    """Interval of mean(ours) / mean(theirs) from repeats of two cells, as logarithms.
+    """Interval of mean(ours) / mean(theirs) from repeats of two cells.
 
-    Welch's t interval for the difference of the mean logarithms; None with fewer than 3 repeats of
+    A t interval of the logarithm of the ratio: the variance of log(mean) is s² / (n mean²) by the
+    delta method, degrees of freedom by Welch and Satterthwaite. None with fewer than 3 repeats of
     either side.
     """
     if min(len(ours), len(theirs)) < LEAST_REPEATS or min(*ours, *theirs) <= 0:
         return None
-    first, second = np.log(ours), np.log(theirs)
-    parts = [np.var(one, ddof=1) / len(one) for one in (first, second)]
-    variance = float(sum(parts))
-    centre = float(np.mean(first) - np.mean(second))
+    means = [float(np.mean(one)) for one in (ours, theirs)]
+    parts = [
+        float(np.var(one, ddof=1)) / (len(one) * mean**2)
+        for one, mean in zip((ours, theirs), means, strict=True)
+    ]
+    variance, ratio = sum(parts), means[0] / means[1]
     method = f"t interval over {len(ours)} and {len(theirs)} repeats"
     if variance == 0:
-        return Interval(float(np.exp(centre)), float(np.exp(centre)), method)
+        return Interval(ratio, ratio, method)
     freedom = variance**2 / sum(
-        part**2 / (len(one) - 1) for part, one in zip(parts, (first, second), strict=True)
+        part**2 / (len(one) - 1) for part, one in zip(parts, (ours, theirs), strict=True)
     )
     reach = float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * variance**0.5
-    return Interval(float(np.exp(centre - reach)), float(np.exp(centre + reach)), method)
+    return Interval(ratio * float(np.exp(-reach)), ratio * float(np.exp(reach)), method)
 
 
 def row_sums(columns: RequestColumns, row_ids: Sequence[str], *values: Floats) -> Floats:
@@ -122,7 +125,8 @@ def row_sums(columns: RequestColumns, row_ids: Sequence[str], *values: Floats) -
 def acceptance_sums(cells: Iterable[tuple[RequestColumns, Sequence[str]]]) -> Floats:
     """Per row of a prompt set, over its cells: drafted steps, steps + accepted, accepted, drafted.
 
-    Rows of cells are put together by their ids: the same row at two concurrencies is one row.
+    Rows of cells are put together by their ids: the same row at two concurrencies is one row. They
+    stand in the order of their ids; one without a request is left out.
     """
     found: dict[str, Floats] = {}
     for columns, row_ids in cells:
@@ -132,6 +136,8 @@ def acceptance_sums(cells: Iterable[tuple[RequestColumns, Sequence[str]]]) -> Fl
         )
         known = steps != ABSENT
         values = [np.where(known, one, 0.0) for one in (steps, steps + accepted, accepted, drafted)]
-        for name, sums in zip(row_ids, row_sums(columns, row_ids, *values), strict=True):
-            found[name] = found[name] + sums if name in found else sums
-    return np.array(list(found.values())).reshape(-1, 4)
+        counted = row_sums(columns, row_ids, *values, np.ones(len(columns)))
+        for name, sums in zip(row_ids, counted, strict=True):
+            if sums[-1]:
+                found[name] = found[name] + sums[:-1] if name in found else sums[:-1]
+    return np.array([found[name] for name in sorted(found)]).reshape(-1, 4)

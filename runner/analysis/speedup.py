@@ -12,10 +12,10 @@ from enum import StrEnum
 
 from runner.analysis.differences import server_differences
 from runner.analysis.interval import Interval
+from runner.analysis.lengths import compare_lengths
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.replicates import Replicates, replicates
 from runner.analysis.resampling import Floats, middle, repeats_interval
-from runner.analysis.validity.group_rules import output_lengths
 from runner.models.plan import ServerPlan
 from runner.models.result import Check, Verdict
 
@@ -69,6 +69,11 @@ class LoadPair:
     interactivity: Ratio
     ttft: Ratio
     lengths: Check | None = None
+
+    @property
+    def refused(self) -> bool:
+        """True when the two sides did not do the same work."""
+        return self.lengths is not None and self.lengths.verdict is Verdict.REFUSE
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -145,7 +150,7 @@ def _load(
     if missing is not None:
         none = Ratio(None, unavailable=missing)
         return LoadPair(concurrency, mine, base, none, none, none)
-    lengths = _lengths(mine, base)
+    lengths = compare_lengths(mine, base)
     if lengths.verdict is Verdict.REFUSE:
         none = Ratio(None, unavailable=lengths.message)
         return LoadPair(concurrency, mine, base, none, none, none, lengths)
@@ -161,23 +166,6 @@ def _load(
         ttft=_ratio(mine, base, _figure(TTFT, MEAN_TTFT), both, lambda one: one.ttft_ms),
         lengths=lengths,
     )
-
-
-def _lengths(mine: Sequence[MeasuredAttempt], base: Sequence[MeasuredAttempt]) -> Check:
-    """Output tokens over the rows and turns that both sides have; means over repeats."""
-    ours, theirs = _tokens(mine), _tokens(base)
-    both = ours.keys() & theirs.keys()
-    return output_lengths(*(round(sum(side[key] for key in both)) for side in (ours, theirs)))
-
-
-def _tokens(attempts: Sequence[MeasuredAttempt]) -> Mapping[tuple[str, int], float]:
-    found: dict[tuple[str, int], list[int]] = {}
-    for attempt in attempts:
-        columns = attempt.requests
-        parts = zip(columns.row, columns.turn, columns.output_tokens, strict=True)
-        for row, turn, tokens in parts:
-            found.setdefault((columns.row_ids[row], turn), []).append(tokens)
-    return {key: sum(values) / len(values) for key, values in found.items()}
 
 
 def _missing(
@@ -227,7 +215,7 @@ def _ratio(
     point = (sum(ours) / len(ours)) / (sum(theirs) / len(theirs))
     interval = repeats_interval(ours, theirs)
     if interval is None and both[0] is not None and both[1] is not None:
-        rows = len(mine[0].cell.rows)
+        rows = min(both[0].rows, both[1].rows)
         interval = middle(column(both[0]) / column(both[1]), f"bootstrap over {rows:,} rows")
     return Ratio(point, interval)
 

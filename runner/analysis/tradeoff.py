@@ -69,8 +69,9 @@ def tradeoff(comparison: Comparison) -> Tradeoff:
     It is taken at each measured point of the baseline that lies inside the range of the condition,
     and at each of the condition inside that of the baseline.
     """
-    ours = curve(load.ours for load in comparison.loads)
-    theirs = curve(load.theirs for load in comparison.loads)
+    loads = [load for load in comparison.loads if not load.refused]
+    ours = curve(load.ours for load in loads)
+    theirs = curve(load.theirs for load in loads)
     if comparison.not_comparable:
         return Tradeoff(comparison, ours, theirs, (), comparison.not_comparable)
     if len(ours) < 2 or len(theirs) < 2:

@@ -64,8 +64,9 @@ _DEFINED = (
     (
         "intervals",
         "Intervals",
-        f" hold the middle 95 %. With {LEAST_REPEATS} or more repeats on both sides: Welch's t "
-        "interval of the mean logarithms. Else a percentile bootstrap: the rows of the prompt set "
+        f" hold the middle 95 %. With {LEAST_REPEATS} or more repeats on both sides: a t "
+        "interval of the logarithm of the ratio of means. Else a percentile bootstrap: the rows of "
+        "the prompt set "
         f"are drawn with replacement {RESAMPLES:,} times, the same rows on both sides; it tells "
         "what other rows would change, not how a host varies from one run to the next. "
         "“No significant difference” means that the interval holds 1.",

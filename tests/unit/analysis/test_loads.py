@@ -132,9 +132,10 @@ def found_in(sweep: Sweep) -> tuple[BestLength, ...]:
 
 
 def test_repeats_decide_which_lengths_stand_with_the_best(tmp_path: Path) -> None:
-    # k = 5 is the best by its mean, k = 3 varies more than it lies apart, k = 1 is far behind
+    # k = 3 was slower than k = 5 each time, but three repeats vary more than that: Welch says
+    # nothing, although no draw of these repeats would reach 1. k = 1 is far behind
     sweep = lengths(
-        tmp_path, {"k1": (1, [0.9, 0.91, 0.92]), "k3": (3, [0.5, 0.6, 0.7]), "k5": (5, [0.5] * 3)}
+        tmp_path, {"k1": (1, [0.9, 0.91, 0.92]), "k3": (3, [0.52, 0.6, 0.7]), "k5": (5, [0.5] * 3)}
     )
     (best,) = found_in(sweep)
     assert (best.k, best.rivals, best.unknown) == (5, (3,), ())

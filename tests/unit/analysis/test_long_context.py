@@ -42,7 +42,10 @@ def test_bins_with_counts_acceptance_and_net_speed_up(tmp_path: Path) -> None:
     sweep.drafter()
     sweep.cell(
         "baseline",
-        [Request(row=f"m{i}", latency_s=latency) for i, latency in enumerate((2.0, 4.0, 6.0))],
+        [
+            Request(row=f"m{i}", latency_s=latency, tokens=tokens)
+            for i, (latency, tokens) in enumerate(((2.0, 7), (4.0, 7), (6.0, 3)))
+        ],
         prompts="mrcr",
         rows=rows,
     )
@@ -104,8 +107,39 @@ def test_without_a_baseline_cell_the_net_speed_up_is_unavailable(tmp_path: Path)
     requests = [Request(row="m0", accepted=[1], tokens=3)]
     sweep.cell("drafter", requests, prompts="mrcr", rows=planned([1500]))
     one = found_in(sweep)
-    assert one.bins[0].speedup.unavailable == "the baseline has no cell on these prompts"
+    words = "the baseline has no cell on these prompts at this concurrency"
+    assert one.bins[0].speedup.unavailable == words
     assert one.no_score == "the run has no expected answers beside its prompts"
+
+
+def test_other_work_has_no_net_speed_up(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    rows = planned([1500])
+    sweep.cell("baseline", [Request(row="m0", tokens=90)], prompts="mrcr", rows=rows)
+    sweep.cell("drafter", [Request(row="m0", accepted=[3, 3])], prompts="mrcr", rows=rows)
+    assert "9 output tokens against 90" in str(found_in(sweep).bins[0].speedup.unavailable)
+
+
+def test_a_baseline_under_other_settings_gives_no_net_speed_up(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    container = sweep.run.servers["drafter"].container
+    other = container.model_copy(update={"environment": {"FOO": "1"}})
+    sweep.run.change_server("drafter", container=other)
+    rows = planned([1500])
+    sweep.cell("baseline", [Request(row="m0")], prompts="mrcr", rows=rows)
+    sweep.cell("drafter", [Request(row="m0", accepted=[3, 3])], prompts="mrcr", rows=rows)
+    assert str(found_in(sweep).bins[0].speedup.unavailable).startswith("not comparable")
+
+
+def test_failures_of_rows_whose_length_nobody_knows_are_counted(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    requests = [Request(row="m0", error="Internal Server Error")]
+    sweep.cell("drafter", requests, prompts="mrcr", rows=planned([None]))
+    (only,) = found_in(sweep).bins
+    assert (only.bin, only.failed) == ("length not known", 1)
 
 
 def test_answers_are_scored_as_the_dataset_says(tmp_path: Path) -> None:

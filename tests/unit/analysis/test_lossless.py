@@ -75,6 +75,23 @@ def test_answers_of_one_side_alone_are_said(tmp_path: Path) -> None:
     assert found.message == "3 of 3 answers are equal; 1 are on one side alone"
 
 
+def test_every_repeat_is_compared(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    for repeat, text in ((1, "same"), (2, "other")):
+        sweep.cell("baseline", [Request(row="r0", text="same")], repeat=repeat)
+        sweep.cell("drafter", [Request(row="r0", text=text, accepted=(3, 3))], repeat=repeat)
+    (found,) = conclude(measure_run(sweep.write())).lossless
+    assert found.overall == Agreement(2, 1)
+    assert len(found.paths) == 4
+
+
+def test_the_median_of_where_answers_part(tmp_path: Path) -> None:
+    # parted after 1 of 4 and after 3 of 4 characters
+    found = check(tmp_path, ["abcd", "abcd", "c", "d"], ["axyz", "abcx", "c", "d"])
+    assert found.first == pytest.approx(0.5)
+
+
 def test_turns_are_told_apart(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     sweep.drafter()

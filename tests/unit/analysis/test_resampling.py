@@ -132,12 +132,14 @@ def test_an_interval_holds_its_figure_and_scales_with_it(rows: int, seed: int, c
 
 
 def test_welch_by_hand() -> None:
-    # logarithms 1, 2, 3 against 0, 1, 2: means 1 apart; each side has variance 1, so its mean has
-    # 1 / 3, the difference 2 / 3; freedom (2/3)² / ((1/3)² / 2 + (1/3)² / 2) = 4.
-    # t(97.5 %, 4) = 2.776445 and 2.776445 x √(2/3) = 2.266958
-    found = repeats_interval(np.exp([1, 2, 3]).tolist(), np.exp([0, 1, 2]).tolist())
+    # means 2 and 4, variances 1 and 4: log(mean) has 1 / (3 x 4) and 4 / (3 x 16), both 1 / 12; the
+    # ratio has 1 / 6; freedom (1/6)² / ((1/12)² / 2 + (1/12)² / 2) = 4.
+    # t(97.5 %, 4) = 2.776445 and 2.776445 x √(1/6) = 1.133479, around log(2 / 4)
+    found = repeats_interval([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
     assert found is not None
-    assert np.log([found.low, found.high]) == pytest.approx([1 - 2.266958, 1 + 2.266958], abs=1e-6)
+    centre = np.log(0.5)
+    expected = [centre - 1.133479, centre + 1.133479]
+    assert np.log([found.low, found.high]) == pytest.approx(expected, abs=1e-6)
     assert found.method == "t interval over 3 and 3 repeats"
 
 
@@ -151,8 +153,13 @@ def test_welch_is_scipys_and_turns_over_with_its_sides(
 ) -> None:
     found, back = repeats_interval(ours, theirs), repeats_interval(theirs, ours)
     assert found is not None and back is not None
-    told = stats.ttest_ind(np.log(ours), np.log(theirs), equal_var=False).confidence_interval(0.95)
-    assert np.log([found.low, found.high]) == pytest.approx([told.low, told.high], abs=1e-6)
+    # each side by its own mean: the standard errors are then those of the means' logarithms
+    scaled = (np.array(one) / np.mean(one) for one in (ours, theirs))
+    told = stats.ttest_ind(*scaled, equal_var=False).confidence_interval(0.95)
+    centre = np.log(np.mean(ours) / np.mean(theirs))
+    expected = [centre + told.low, centre + told.high]
+    assert np.log([found.low, found.high]) == pytest.approx(expected, abs=1e-6)
+    assert found.low < np.mean(ours) / np.mean(theirs) < found.high, "it holds its own figure"
     assert (back.low, back.high) == pytest.approx((1 / found.high, 1 / found.low))
     turned = repeats_interval(ours[::-1], theirs[::-1])
     assert turned is not None and turned.low == pytest.approx(found.low)

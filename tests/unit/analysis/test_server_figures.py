@@ -61,6 +61,13 @@ def test_kv_cache_from_a_scrape_where_nothing_else_tells(tmp_path: Path) -> None
     assert "baseline" not in found
 
 
+def test_kv_cache_of_several_engines_and_starts(tmp_path: Path) -> None:
+    root = swept(tmp_path)
+    line = "INFO [kv_cache_utils.py:2327] GPU KV cache size: 1,000 tokens, Maximum\n"
+    (server(root, "drafter") / "output.log").write_text(line * 2)
+    assert kv_caches(measure_run(root))["drafter"].tokens == 2000
+
+
 def test_recorded_server_info_tells_its_cache(tmp_path: Path) -> None:
     root = swept(tmp_path)
     (recorded,) = VLLM.glob("**/server_info.json")

@@ -12,7 +12,8 @@ from runner.analysis.conclusions import Conclusions, conclude
 from runner.analysis.measured import measure_run
 from runner.analysis.speedup import Judgement
 from runner.analysis.tradeoff import Held, reached
-from tests.unit.analysis.sweep import Sweep, same
+from runner.models.plan import PlannedRow
+from tests.unit.analysis.sweep import Request, Sweep, same
 
 DRAFTED = (3, 3)
 
@@ -133,6 +134,53 @@ def test_best_length_names_those_that_can_not_be_told_apart(tmp_path: Path) -> N
     assert best.throughput == pytest.approx(18.0)
     assert {one.name for one in found.comparisons} == {"k2", "k3", "k5"}
     assert all(one.loads[0].throughput.judgement is Judgement.ABOVE for one in found.comparisons)
+
+
+def test_a_pair_of_other_work_is_on_no_curve(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    for concurrency in (1, 2):
+        # 9 against 12 tokens an answer: 25 % apart, the pair is refused
+        sweep.cell("baseline", same(16, tokens=12), concurrency)
+        sweep.cell("drafter", same(16, latency_s=0.8, accepted=DRAFTED), concurrency)
+    found = conclude(measure_run(sweep.write()))
+    assert [load.throughput.value for load in found.comparisons[0].loads] == [None, None]
+    assert found.tradeoffs[0].equal == ()
+    assert all(ratio.value is None for ratio in found.ratios.values())
+
+
+def test_rows_that_nobody_shares_give_no_ratio(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    rows = [PlannedRow(id=f"r{i}") for i in range(10)]
+    for server, first, accepted in (("baseline", 0, None), ("drafter", 5, DRAFTED)):
+        requests = [Request(row=f"r{first + i}", accepted=accepted) for i in range(5)]
+        sweep.cell(server, requests, rows=rows, duration_s=60.0)
+    (load,) = conclude(measure_run(sweep.write())).comparisons[0].loads
+    assert load.throughput.unavailable == "no row was answered on both sides"
+
+
+def test_rows_that_were_not_reached_are_none_to_draw_from(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.drafter()
+    rows = [PlannedRow(id=f"rows/{i}") for i in range(20)]
+    for server, accepted in (("baseline", None), ("drafter", DRAFTED)):
+        sweep.cell(server, same(3, accepted=accepted), rows=rows, duration_s=60.0)
+    found = conclude(measure_run(sweep.write()))
+    (load,) = found.comparisons[0].loads
+    assert load.throughput.judgement is Judgement.NOT_KNOWN
+    assert found.acceptance[0].measurements[0].interval is None
+
+
+def test_lengths_of_other_baselines_are_not_ranked_together(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path)
+    sweep.run.server("fp8")
+    for name, k, base in (("k2", 2, "baseline"), ("k5", 5, "fp8")):
+        sweep.drafter(name, k)
+        sweep.run.change_server(name, baseline=base)
+        sweep.cell(name, same(8, accepted=(1, 1), k=k))
+        sweep.cell(base, same(8))
+    assert conclude(measure_run(sweep.write())).best_lengths == ()
 
 
 def test_streams_in_lumps_have_a_throughput_ratio_and_no_point(tmp_path: Path) -> None:
