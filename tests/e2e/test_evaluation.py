@@ -144,8 +144,9 @@ def test_a_report_of_a_real_run(trained: Evaluated, browser: Browser) -> None:
     targets |= set(re.findall(r'href="([^"#:]+)"', (report / "page.html").read_text()))
     for target in targets - {"data"}:
         assert (report / target).exists(), target
-    (kv_cache,) = {one["tokens"] for one in trained.summary["kv_cache"].values()}
-    assert kv_cache > 0, "a CPU's cache is as large as it was asked to be"
+    room = {server: one["tokens"] for server, one in trained.summary["kv_cache"].items()}
+    # the memory is as large as it was asked to be, and a drafter's layer takes some of it
+    assert 0 < room["drafter-adaptive_off"] < room["baseline"]
     (comparison,) = trained.summary["speedup"]
     (load,) = comparison["equal_concurrency"]
     assert load["throughput_ratio"]["interval"]["method"] == "bootstrap over 8 rows"
@@ -158,7 +159,7 @@ def test_adaptive_verification_is_unavailable_and_says_why(trained: Evaluated) -
     assert missing["condition"] == "drafter-adaptive_on"
     assert "second model runner" in missing["reason"]
     told = trained.readme.split("## Conditions that did not run")[1]
-    assert "drafter-adaptive_on" in told.split("\n## ")[0]
+    assert r"drafter-adaptive\_on" in told.split("\n## ")[0]
 
 
 def test_two_turn_conversations_are_counted_right(trained: Evaluated) -> None:
