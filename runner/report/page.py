@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from runner.report.document import Block, Cell, Document, Into, Link, Plot
+from runner.report.drawn import DrawnPoint
 from runner.report.markdown import target
 
 TEMPLATE = "page.html.j2"
@@ -23,20 +24,6 @@ SCRIPT = "page.js"
 
 _PX_PER_PT = 4 / 3
 _URL = re.compile(r"url\((['\"]?)#([^)'\"]+)\1\)")
-
-
-@dataclass(frozen=True)
-class DrawnPoint:
-    """What one point of a plot stands for.
-
-    `gid` is the id of its group in the SVG, `values` are name and value as they are read, `path`
-    is the folder of its raw cell, or empty.
-    """
-
-    gid: str
-    label: str
-    values: tuple[tuple[str, str], ...]
-    path: str = ""
 
 
 @dataclass(frozen=True)

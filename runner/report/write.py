@@ -23,8 +23,8 @@ from runner.report.contents import build_document, verdict_line
 from runner.report.context_plot import context_panels, draw_context
 from runner.report.drawn import Drawing
 from runner.report.handoff import build_handoff
-from runner.report.html import render_page
 from runner.report.markdown import render_markdown
+from runner.report.page import render_page
 from runner.report.plots import draw_acceptance, draw_curves, draw_positions
 from runner.report.series import (
     acceptance_bars,

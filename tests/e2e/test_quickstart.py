@@ -70,7 +70,7 @@ def figures(folder):
 
 def test_known_acceptance(quickstart):
     summary = figures(quickstart.folder)
-    assert summary["schema_version"] == 1
+    assert summary["schema_version"] == 2
     text = json.dumps(summary)
     assert "NaN" not in text
     draft = [c for c in summary["cells"] if c["server"] == "draft"]

@@ -40,7 +40,8 @@ from runner.report.document import (
     to_anchor,
     to_run,
 )
-from runner.report.page import DrawnPoint, render_page, sort_value
+from runner.report.drawn import DrawnPoint
+from runner.report.page import render_page, sort_value
 from tests.fixtures.browser import Browser
 
 EVIL = "</script><script>document.title = 'taken over'</script>"
