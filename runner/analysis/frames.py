@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from runner.analysis.measured import MeasuredAttempt, MeasuredRun
+from runner.analysis.conclusions import Conclusions
+from runner.analysis.measured import MeasuredAttempt
 from runner.analysis.measurements import Measurement
-from runner.analysis.pairing import throughput_ratios
-from runner.analysis.pooling import pool_acceptance
 
 _AXES = ["configuration", "prompts", "concurrency", "repeat", "cell", "attempt"]
 _FIGURE = [
@@ -53,9 +52,9 @@ class RunFrames:
         }
 
 
-def build_frames(run: MeasuredRun) -> RunFrames:
+def build_frames(found: Conclusions) -> RunFrames:
     """Frames of a measured run. Nothing is averaged."""
-    ratios = throughput_ratios(run)
+    run, ratios = found.run, found.ratios
     acceptance, speed = [], []
     for attempt in run.included:
         ratio = ratios.get(attempt.cell.id)
@@ -73,7 +72,7 @@ def build_frames(run: MeasuredRun) -> RunFrames:
                     "paths": " ".join(pooled.paths),
                     **_figure(figure),
                 }
-                for pooled in pool_acceptance(run.attempts)
+                for pooled in found.acceptance
                 for figure in pooled.measurements
             ),
             POOLED_COLUMNS,

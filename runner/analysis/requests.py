@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import isnan, nan
 
@@ -116,13 +116,6 @@ class RequestColumns:
         tokens = self.output_tokens[index]
         value = self.latency_ms[index] - self.ttft_ms[index]
         return None if tokens < 2 or isnan(value) else value / (tokens - 1)
-
-    def by_row(self) -> Mapping[str, list[int]]:
-        """Places of each conversation."""
-        places: dict[str, list[int]] = {}
-        for place, number in enumerate(self.row):
-            places.setdefault(self.row_ids[number], []).append(place)
-        return places
 
 
 def _or_nan(values: list[float | None]) -> list[float]:

@@ -76,35 +76,6 @@ class SpeedPool:
     ttfts: array[float] = field(default_factory=lambda: array("d"))
     itls: array[float] = field(default_factory=lambda: array("d"))
 
-    def add(self, record: RequestRecord) -> None:
-        """Take one request in; times of failed requests are never used."""
-        if record.good:
-            self.add_good(record)
-
-    def add_good(self, record: RequestRecord) -> None:
-        """Take in one request that is known to be good."""
-        self.requests += 1
-        self.output_tokens += record.output_tokens or 0
-        start, end = record.start_ns, record.end_ns
-        first, last = self.first_start_ns, self.last_end_ns
-        if first is None or start < first:
-            self.first_start_ns = start
-        if last is None or end > last:
-            self.last_end_ns = end
-        latency, ttft = record.latency_ms, record.ttft_ms
-        if latency is not None:
-            self.latencies.append(latency)
-        if ttft is not None:
-            self.ttfts.append(ttft)
-        itl = record.itl_ms
-        if itl is not None:
-            self.itls.append(itl)
-            if itl <= 0:
-                self.zero_itl += 1
-                self.coalesced += 1
-            elif _in_lumps(record):
-                self.coalesced += 1
-
     def speed(self) -> Speed:
         """The figures of everything taken in so far."""
         window_s = self._window_s()
@@ -148,13 +119,8 @@ class SpeedPool:
         )
 
 
-def _in_lumps(record: RequestRecord) -> bool:
-    chunks, gaps = record.chunks, record.stream_gaps
-    return bool(gaps) and chunks is not None and chunks < READS_LIMIT * ((gaps or 0) + 1)
-
-
 def pool_columns(columns: RequestColumns) -> SpeedPool:
-    """The pool that adding each of these requests would have made."""
+    """Running values of these requests."""
     if not len(columns):
         return SpeedPool()
     latency, ttft = np.asarray(columns.latency_ms), np.asarray(columns.ttft_ms)
@@ -199,7 +165,7 @@ def percentile(ordered: Sequence[float] | Floats, percent: float) -> float:
 
 def speed(records: Iterable[RequestRecord]) -> Speed:
     """Speed of these records."""
-    result = SpeedPool()
+    columns = RequestColumns()
     for record in records:
-        result.add(record)
-    return result.speed()
+        columns.add(record)
+    return pool_columns(columns).speed()

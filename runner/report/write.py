@@ -104,7 +104,7 @@ def _write(found: Conclusions, folder: Path, prefix: str) -> ReportPaths:
     svgs = dict(_write_plots(drawings, folder))
     readme, page, summary = (folder / name for name in ("README.md", "page.html", "summary.json"))
     tables = []
-    for name, frame in build_frames(found.run).named().items():
+    for name, frame in build_frames(found).named().items():
         tables.append(folder / f"{name}.csv")
         write_atomic(tables[-1], frame.to_csv(index=False))
     tables += _write_matrix(found, folder)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.analysis.conclusions import conclude
 from runner.analysis.frames import build_frames
 from runner.analysis.measured import measure_run
 from runner.analysis.pairing import throughput_ratios
@@ -16,7 +17,7 @@ from tests.fixtures.run_folder import NGRAM, RunFolder, cell_plan, exports_of
 
 
 def test_every_attempt_is_a_row(demo_run: Path) -> None:
-    cells = build_frames(measure_run(demo_run)).cells.set_index(["cell", "attempt"])
+    cells = build_frames(conclude(measure_run(demo_run))).cells.set_index(["cell", "attempt"])
     assert cells["status"].to_dict() == {
         ("baseline-chat-c1-r1", 1): "SUCCEEDED",
         ("baseline-chat-c4-r1", 1): "SUCCEEDED",
@@ -38,7 +39,7 @@ def test_every_attempt_is_a_row(demo_run: Path) -> None:
 
 
 def test_failed_cells_are_in_no_figure(demo_run: Path) -> None:
-    frames = build_frames(measure_run(demo_run))
+    frames = build_frames(conclude(measure_run(demo_run)))
     refused = {"ngram-chat-c1-r1", "ngram-chat-c4-r1", "baseline-code-c2-r1"}
     assert refused.isdisjoint(frames.speed["cell"])
     assert refused.isdisjoint(frames.acceptance["cell"])
@@ -107,7 +108,7 @@ def test_attempt_without_result_is_kept(tmp_path: Path) -> None:
 
 
 def test_figures_are_a_value_or_a_reason(demo_run: Path) -> None:
-    frames = build_frames(measure_run(demo_run))
+    frames = build_frames(conclude(measure_run(demo_run)))
     for frame in (frames.speed, frames.acceptance, frames.acceptance_pooled):
         assert (frame["value"].isna() == frame["unavailable"].notna()).all()
 
