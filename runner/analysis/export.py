@@ -59,6 +59,12 @@ def read_summary(exports: Path) -> ExportSummary | None:
     return _read(exports / SUMMARY_NAME, ExportSummary)
 
 
+def written_by(exports: Path) -> str | None:
+    """The AIPerf version that wrote these exports; None where no summary tells."""
+    summary = read_summary(exports)
+    return None if summary is None else summary.aiperf_version
+
+
 def read_marker(exports: Path) -> ReadyMarker | None:
     """The ready marker in this folder; None when there is none that can be read."""
     return _read(exports / MARKER_NAME, ReadyMarker)

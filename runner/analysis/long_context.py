@@ -18,7 +18,7 @@ import numpy as np
 
 from runner.analysis.acceptance import Acceptance, AcceptancePool
 from runner.analysis.differences import server_differences
-from runner.analysis.export import read_summary
+from runner.analysis.export import written_by
 from runner.analysis.interval import Interval
 from runner.analysis.measured import MeasuredAttempt, MeasuredRun
 from runner.analysis.outputs import read_outputs
@@ -188,9 +188,7 @@ def _collected(
         answers = read_outputs(exports) if attempt.included else None
         if not (exports / FILE_NAME).exists():
             continue
-        summary = read_summary(exports)
-        version = summary.aiperf_version if summary is not None else None
-        for record in read_records(exports / FILE_NAME, version):
+        for record in read_records(exports / FILE_NAME, written_by(exports)):
             good = record.outcome is Outcome.GOOD
             if record.outcome is Outcome.CANCELLED or (good and not attempt.included):
                 continue

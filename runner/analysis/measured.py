@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from runner.analysis.acceptance import AcceptancePool
 from runner.analysis.counters import CounterPool, counted
-from runner.analysis.export import read_summary
+from runner.analysis.export import written_by
 from runner.analysis.judging import judge, refusal
 from runner.analysis.measurements import (
     Measurement,
@@ -233,8 +233,7 @@ def _measured(
 ) -> MeasuredAttempt:
     layout = _LAYOUT.attempt(cell.id, result.attempt)
     exports = root / layout.exports
-    summary = read_summary(exports)
-    version = summary.aiperf_version if summary is not None else None
+    version = written_by(exports)
     pool, requests, *_ = measure_records(exports / FILE_NAME, version)
     speed = pool_columns(requests)
     categories = _categories(cell, exports, version)
