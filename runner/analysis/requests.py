@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from math import isnan, nan
+from math import nan
 
 from runner.analysis.records import RequestRecord
 
@@ -110,12 +110,6 @@ class RequestColumns:
         """Take in what other columns hold, behind what these hold."""
         for name in _COLUMNS:
             getattr(self, name).extend(getattr(other, name))
-
-    def itl_ms(self, index: int) -> float | None:
-        """(latency - TTFT) / (output tokens - 1) of one request; None where it has none."""
-        tokens = self.output_tokens[index]
-        value = self.latency_ms[index] - self.ttft_ms[index]
-        return None if tokens < 2 or isnan(value) else value / (tokens - 1)
 
 
 def _or_nan(values: list[float | None]) -> list[float]:

@@ -8,8 +8,8 @@ from math import fsum, isnan, sqrt
 from statistics import median
 
 from runner.analysis.checked import judged, ok, percent, refuse, warn
-from runner.analysis.requests import ABSENT, RequestColumns
-from runner.analysis.speed import COALESCED_LIMIT, READS_LIMIT, percentile
+from runner.analysis.requests import RequestColumns
+from runner.analysis.speed import COALESCED_LIMIT, percentile, pool_columns
 from runner.analysis.validity.evidence import CellEvidence
 from runner.models.result import Check
 from runner.models.status import Reason
@@ -183,16 +183,8 @@ def clock_steps(evidence: CellEvidence) -> Check:
 
 def lumps(requests: RequestColumns) -> tuple[int, int]:
     """Requests whose stream arrived in lumps, and those with a time between tokens at all."""
-    coalesced = judgeable = 0
-    for place in range(len(requests)):
-        itl = requests.itl_ms(place)
-        if itl is None:
-            continue
-        judgeable += 1
-        reads, gaps = requests.reads[place], requests.gaps[place]
-        told = reads != ABSENT and gaps > 0
-        coalesced += itl <= 0 or (told and reads < READS_LIMIT * (gaps + 1))
-    return coalesced, judgeable
+    pool = pool_columns(requests)
+    return pool.coalesced, len(pool.itls)
 
 
 def coalesced(evidence: CellEvidence) -> Check:
